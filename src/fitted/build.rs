@@ -31,6 +31,7 @@ pub fn build(
 ) -> Result<Box<dyn GpModel>> {
     let (data, names) = (context.data, context.names);
     let mut kernel = text::parse_named(&settings.kernel, names, &registry.kernels)?;
+    kernel.spread_periods(data.d);
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;

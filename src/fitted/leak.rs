@@ -43,13 +43,11 @@ pub fn warnings(data: &Observations, schema: &Schema, auxiliary_column: Option<&
 
 /// How values of a column determine the target, if they do.
 fn relation(rows: &[(&[f64], f64)], dated: bool) -> Option<&'static str> {
-    let single = rows[0].0.len() == 1;
-    if single && is_line(rows) {
-        return Some("a copy of it in another unit");
-    }
-    match codes(rows)? {
-        distinct if 2 * distinct <= rows.len() => Some("a code of it, one value for each of its values"),
-        _ if single && !dated && is_monotone(rows) => Some("in the same order in every row, or the opposite one"),
+    let (single, distinct) = (rows[0].0.len() == 1, codes(rows));
+    match distinct {
+        Some(distinct) if 2 * distinct <= rows.len() => Some("a code of it, one value for each of its values"),
+        _ if single && is_line(rows) => Some("a copy of it in another unit"),
+        Some(_) if single && !dated && is_monotone(rows) => Some("in the same order in every row, or the opposite one"),
         _ => None,
     }
 }

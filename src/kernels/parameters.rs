@@ -48,6 +48,23 @@ impl Kernel {
         }
     }
 
+    /// Gives every period one entry for each of the columns, of `d`, that its kernel sees: one number would be a period
+    /// in standard deviations, and so another one in the unit of each column.
+    pub fn spread_periods(&mut self, d: usize) {
+        match self {
+            Self::Leaf(leaf) if leaf.form.ard().contains(&"period") => {
+                let active = leaf.dims.as_ref().map_or(d, Vec::len);
+                for period in leaf.parameters.iter_mut().filter(|p| p.name == "period" && p.len() < active) {
+                    let value = period.values()[0];
+                    period.resize(&vec![value; active]);
+                }
+            }
+            // The outputs of a transform have no unit.
+            Self::Leaf(_) | Self::Transformed(_) => {}
+            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().for_each(|k| k.spread_periods(d)),
+        }
+    }
+
     /// The input columns, of `d`, to which the entries of each parameter belong; None for a parameter without one entry
     /// per column.
     pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {

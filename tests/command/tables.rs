@@ -28,7 +28,7 @@ fn texts_and_dates_are_read_by_default_and_names_are_left_out() {
         "read as numbers, without `$` and separators of thousands: `price`",
         "left out: `c0` numbers the rows, `name` has a text of its own",
         "5 input columns, target `price`",
-        "likelihood gaussian",
+        "the gaussian likelihood",
     ] {
         assert!(told.contains(words), "`{words}` is not in {told}");
     }

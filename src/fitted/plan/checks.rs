@@ -3,7 +3,7 @@
 use super::super::calibrate::FEW;
 use super::super::registry::Registry;
 use super::super::{Calibrate, Settings};
-use crate::data::{Schema, TargetTransform, test_count};
+use crate::data::{Column, Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
 use crate::models::options::ModelOptions;
@@ -112,6 +112,19 @@ pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: 
         .set("Settings::likelihood", "gaussian"));
     }
     Ok(())
+}
+
+/// Refuses an auxiliary column with missing cells: a mean says nothing of a row's noise, exposure or trials.
+pub(super) fn check_filled(schema: &Schema, auxiliary_column: Option<&str>) -> Result<()> {
+    let filled = |column: &&Column| Some(column.name.as_str()) == auxiliary_column && column.fill.is_some();
+    match schema.features.iter().find(filled) {
+        Some(Column { name, .. }) => {
+            let problem =
+                format!("the column `{name}` has missing cells, and no mean can stand for them: fill them in");
+            Err(Error::Data(problem + ", or leave such rows out").set("ReadOptions::missing", "drop"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses a model that does not take the likelihood, and a likelihood that does not take the transform or auxiliary

@@ -14,12 +14,12 @@ use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::shards::Tables;
 use super::stored::{Seen, Stored};
-use super::{Settings, advice, weak_prior};
+use super::{Settings, advice, leak, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::error::{Error, Result};
 use crate::exchange::{self, Ranks};
-use crate::likelihoods::Targets;
+use crate::likelihoods::{Auxiliary, Targets};
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
@@ -89,6 +89,7 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         schema.check(data)?;
+        checks::check_filled(&schema, settings.auxiliary_column.as_deref())?;
         let inputs = Inputs::of(data, settings.auxiliary_column.as_deref())?;
         let Inputs { x, names, auxiliary } = &inputs;
         let d = names.len();
@@ -134,6 +135,11 @@ impl Plan {
         let of_targets = likelihood.warnings(Targets { y: targets, auxiliary: auxiliary.as_deref() });
         let mut warnings: Vec<Advice> = of_targets.into_iter().map(Advice::from).collect();
         warnings.extend(advice::index(&schema, data));
+        if let (Some(sd), Some(column), Auxiliary::NoiseVariance) =
+            (auxiliary, &settings.auxiliary_column, likelihood.auxiliary())
+        {
+            warnings.extend(advice::exact_rows(sd, targets, &data.numbers(), column));
+        }
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
         let names = inputs.names.clone();
         let observations = units.observe(inputs, data)?;
@@ -182,6 +188,7 @@ impl Plan {
                 &self.schema,
                 self.settings.auxiliary_column.as_deref(),
             ));
+            self.warnings.extend(leak::warnings(&self.data, &self.schema, self.settings.auxiliary_column.as_deref()));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
         if self.model.priors().iter().any(|prior| matches!(prior.mean, Mean::Linear { .. })) {
