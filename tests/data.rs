@@ -707,6 +707,17 @@ fn splits_by_mask_file() {
 
 #[cfg(feature = "parquet")]
 #[test]
+fn a_panic_of_the_parquet_crate_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.path("t.parquet");
+    // The offset of a column is not in the file.
+    fs::write(&path, include_bytes!("common/damaged.parquet")).unwrap();
+    let said = read_training(&path, &options()).unwrap_err().to_string();
+    assert!(said.contains("t.parquet") && said.contains("damaged Parquet"), "{said}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
 fn parquet_files() {
     use parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int32Type, Int64Type};
     use parquet::file::writer::SerializedFileWriter;

@@ -39,7 +39,7 @@ pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
 pub(crate) use split::test_count;
-#[cfg(feature = "parquet")]
+#[cfg(all(feature = "parquet", feature = "command"))]
 pub(crate) use tables::parquet::is_guarded;
 #[cfg(feature = "table")]
 pub use tables::{

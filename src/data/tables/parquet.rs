@@ -35,6 +35,7 @@ thread_local! {
 }
 
 /// Whether a panic of this thread becomes an error, so that nobody needs to see it.
+#[cfg(feature = "command")]
 pub(crate) fn is_guarded() -> bool {
     GUARDED.get()
 }
