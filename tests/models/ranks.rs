@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cagey::exchange::{self, Exchange, Guard, Ranks, threads};
+use cagey::exchange::{self, Exchange, Guard, Message, Ranks, threads};
 use cagey::fitted::{Rank, Registry};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
@@ -237,4 +237,24 @@ fn messages_arrive_at_every_rank() {
     });
     drop(others);
     assert!(leader.broadcast(vec![1]).unwrap_err().to_string().contains("rank 1 is gone"));
+}
+
+#[test]
+fn a_rank_passes_a_signal_on_to_its_leader() {
+    static HEARD: AtomicUsize = AtomicUsize::new(0);
+    exchange::on_signal(|| {
+        HEARD.fetch_add(1, Ordering::SeqCst);
+    });
+    exchange::pass_on_signal();
+    // A rank of another test in this process may pass it on first.
+    for _ in 0..1000 {
+        if HEARD.load(Ordering::SeqCst) > 0 {
+            break;
+        }
+        let ask =
+            |ranks: &Arc<Ranks>| ranks.talk().ask("nothing", Message::default(), || Ok(Message::default())).is_ok();
+        assert!(!with_ranks(2, ask), "no rank knows this question");
+    }
+    assert_eq!(HEARD.load(Ordering::SeqCst), 1);
+    assert!(!exchange::signal_waits());
 }
