@@ -1,10 +1,21 @@
-//! Wrong error bars are reported, and right ones are not: a short form of the example `trust`.
+//! Wrong error bars are reported, and right ones are not; nothing is claimed that the rows cannot tell; advice was tried
+//! before it is given. A short form of the example `trust`.
 
 #[path = "../examples/trust/told.rs"]
 mod told;
+#[path = "../examples/trust/verdicts.rs"]
+mod verdicts;
 
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use cagey::data::{Dataset, Schema, Split};
+use cagey::fitted::{Alternative, Fitted, Registry, Settings};
+use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy, Verdict};
+use cagey::train::TrainConfig;
 use clap::ValueEnum;
 use told::{Kind, look};
+use verdicts::{Tables, verdict};
 
 const DRAWS: u64 = 6;
 
@@ -28,4 +39,186 @@ fn what_is_wrong_is_named_and_nothing_else_is() {
             _ => assert!(right >= DRAWS - 1 && right_left_out >= DRAWS - 1, "{kind:?} {counts:?}"),
         }
     }
+}
+
+#[test]
+fn intervals_are_said_to_hold_only_where_failing_ones_would_not_pass() {
+    for kind in [Tables::Forecasts, Tables::Failing] {
+        for seed in 0..10 {
+            let seen = verdict(kind, 500 + seed).unwrap();
+            assert!(seen.half >= 0.25 || seen.verdict != Verdict::Hold, "{kind:?} {seed}: {:?}", seen.verdict);
+            assert_eq!(seen.r2 < 0.0, seen.below, "{kind:?} {seed}: R² {}", seen.r2);
+            assert!(seen.left_out.is_some(), "{kind:?} {seed}");
+        }
+    }
+    let well = (0..4).filter(|seed| verdict(Tables::Well, 500 + seed).unwrap().verdict == Verdict::Hold).count();
+    assert!(well >= 3, "{well} of 4");
+}
+
+/// A table of numbers, row by row; the target is last.
+fn table(names: &[&str], n: usize, row: impl Fn(usize) -> Vec<f64>) -> Dataset {
+    let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
+    let x = rows.iter().flat_map(|row| row[..row.len() - 1].to_vec()).collect();
+    Dataset::new(names.to_vec(), x)
+        .unwrap()
+        .with_target("y", rows.iter().map(|row| row[row.len() - 1]).collect())
+        .unwrap()
+}
+
+fn fit(data: &Dataset, settings: Settings) -> Fitted {
+    let config = TrainConfig::while_it_pays();
+    Fitted::fit(Schema::numeric(data), data, settings, &config, &Registry::default(), &mut []).unwrap()
+}
+
+fn left_out(fitted: &Fitted) -> Diagnosis {
+    fitted.diagnose_left_out(&fitted.left_out().unwrap().unwrap()).unwrap()
+}
+
+fn advice(fitted: &Fitted, found: &[Finding]) -> Vec<Alternative> {
+    fitted.alternatives(found, Duration::from_secs(60), &Registry::default()).unwrap()
+}
+
+fn advised(fitted: &Fitted) -> Vec<Remedy> {
+    advice(fitted, &left_out(fitted).findings).iter().map(|one| one.remedy).collect()
+}
+
+/// Numbers between −1 and 1 without pattern, nearly normal.
+fn noise(i: usize, stream: f64) -> f64 {
+    let one = |k: f64| ((i as f64 + 1.0) * (12.9898 + k) + 78.233 * stream).sin() * 43758.5453;
+    (0..4).map(|k| one(0.37 * f64::from(k)).rem_euclid(1.0) - 0.5).sum::<f64>()
+}
+
+fn place(i: usize, stream: f64) -> f64 {
+    (((i as f64 + 1.0) * 91.17 + 13.7 * stream).sin() * 24634.6345).rem_euclid(1.0)
+}
+
+/// A series of months with a trend, a season and noise.
+fn months(n: usize) -> Dataset {
+    let value = |i: usize| 100.0 + i as f64 + 30.0 * (TAU * i as f64 / 12.0).sin() + 4.0 * noise(i, 1.0);
+    table(&["month"], n, |i| vec![2000.0 + i as f64 / 12.0, value(i)])
+}
+
+#[test]
+fn a_forecast_is_told_to_be_one_and_asks_for_trend_and_season() {
+    use cagey::data::TargetTransform;
+    let data = months(120);
+    let split = Split::last(data.n, 0.2).unwrap();
+    let (train, test) = (data.subset(&split.train), data.subset(&split.test));
+    for target_transform in [TargetTransform::Identity, TargetTransform::Log] {
+        let settings = Settings { target_transform, ..Settings::default() };
+        let config = TrainConfig::while_it_pays();
+        let registry = Registry::default();
+        let fitted = Fitted::fit(Schema::numeric(&data), &train, settings, &config, &registry, &mut []).unwrap();
+        let y = test.y.as_deref().unwrap();
+        let found = fitted.diagnose(&test, y, &fitted.predict(&test).unwrap()).unwrap();
+        assert_ne!(found.verdict, Verdict::Hold, "{target_transform:?}: {:?}", found.held);
+        let beyond = Finding::Beyond { input: 0, share: 1.0 };
+        assert!(found.findings.contains(&beyond), "{target_transform:?}: {:?}", found.findings);
+        let below = |found: &&Finding| matches!(found, Finding::BelowMean { r2, .. } if *r2 < -1.0);
+        assert_eq!(found.findings.iter().filter(below).count(), 1, "{:?}", found.findings);
+        let first = advice(&fitted, &found.findings).remove(0);
+        assert_eq!(first.remedy, Remedy::Season, "{target_transform:?}: {}", first.advice);
+        let mended = Fitted::fit(Schema::numeric(&data), &train, first.settings, &config, &registry, &mut []).unwrap();
+        let after = cagey::metrics::score(y, &mended.predict(&test).unwrap()).unwrap();
+        assert!(after.r2.unwrap() > 0.5, "{target_transform:?}: {}, {after:?}", first.advice);
+        // What has been followed is not advised again.
+        let again = advice(&mended, &[beyond]);
+        assert!(!again.iter().any(|one| matches!(one.remedy, Remedy::Season | Remedy::Trend)), "{again:?}");
+    }
+}
+
+#[test]
+fn a_season_needs_a_time_and_several_waves() {
+    let sine = fit(
+        &table(&["x"], 300, |i| {
+            let x = -3.14 + 6.28 * i as f64 / 299.0;
+            vec![x, x.sin()]
+        }),
+        Settings::default(),
+    );
+    assert!(!advised(&sine).contains(&Remedy::Season), "one wave is no season");
+    // Areas of houses are not evenly spaced, and errors that drift along them are no season.
+    let area = |i: usize| 500.0 + 2500.0 * place(i, 1.0).powi(2);
+    let areas = table(&["area", "x"], 200, |i| {
+        vec![area(i), place(i, 2.0), 0.001 * area(i) + (area(i) / 60.0).sin() + 0.2 * noise(i, 1.0)]
+    });
+    let fitted = fit(&areas, Settings::default());
+    let drift = Finding::Drift { along: Along::Input(0) };
+    let found: Vec<Remedy> = advice(&fitted, &[drift]).iter().map(|one| one.remedy).collect();
+    assert!(!found.contains(&Remedy::Season), "{found:?}");
+}
+
+#[test]
+fn the_number_of_the_row_is_for_tables_whose_order_says_more_than_their_columns() {
+    let grid = table(&["a", "b"], 256, |i| {
+        let (a, b) = ((i / 16) as f64, (i % 16) as f64);
+        vec![a, b, (0.5 * a).sin() * (0.4 * b).cos() + 0.05 * a]
+    });
+    let rows = Finding::Drift { along: Along::Rows };
+    let is_rows = |found: &Finding| matches!(found, Finding::Drift { along: Along::Rows });
+    let fitted = fit(&grid, Settings::default());
+    assert!(!left_out(&fitted).findings.iter().any(is_rows));
+    assert!(!advice(&fitted, &[rows]).iter().any(|one| one.numbered));
+    // A slow change that no column shows.
+    let drifting = table(&["a", "b"], 200, |i| {
+        let (a, b) = (place(i, 1.0), place(i, 2.0));
+        vec![a, b, (4.0 * a).sin() + b + (0.06 * i as f64).sin() + 0.2 * noise(i, 1.0)]
+    });
+    let fitted = fit(&drifting, Settings::default());
+    let found = left_out(&fitted).findings;
+    assert!(found.iter().any(is_rows), "{found:?}");
+    assert!(advice(&fitted, &found).iter().any(|one| one.numbered && one.gain > 0.2));
+}
+
+#[test]
+fn the_logarithm_is_advised_where_it_gains_and_only_there() {
+    let shape = |i: usize| (4.0 * place(i, 1.0)).sin() + 2.0 * place(i, 2.0);
+    let table = |y: &dyn Fn(usize) -> f64| table(&["a", "b"], 150, |i| vec![place(i, 1.0), place(i, 2.0), y(i)]);
+    let grows = table(&|i| (shape(i) + 0.4 * noise(i, 1.0)).exp());
+    let fitted = fit(&grows, Settings::default());
+    let found = advice(&fitted, &left_out(&fitted).findings);
+    let log = found.iter().find(|one| one.remedy == Remedy::LogTarget).expect("the noise grows with the target");
+    assert!(log.gain > 0.2, "{}", log.advice);
+    assert!(!advised(&fit(&grows, log.settings.clone())).contains(&Remedy::PlainTarget), "the log gains");
+    let even = table(&|i| 4.0 + shape(i) + 0.5 * noise(i, 1.0));
+    assert!(!advised(&fit(&even, Settings::default())).contains(&Remedy::LogTarget), "the noise is even");
+    let logged = Settings { target_transform: cagey::data::TargetTransform::Log, ..Settings::default() };
+    let skewed = table(&|i| 2.5 + shape(i) + 0.8 * noise(i, 1.0));
+    assert!(advised(&fit(&skewed, logged)).contains(&Remedy::PlainTarget), "the log loses");
+}
+
+#[test]
+fn another_kernel_is_advised_where_it_gains() {
+    let smooth = table(&["a", "b"], 100, |i| {
+        let (a, b) = (place(i, 1.0), place(i, 2.0));
+        vec![a, b, (3.0 * a + 2.0 * b).sin() + a * b + 0.001 * noise(i, 1.0)]
+    });
+    let fitted = fit(&smooth, Settings::default());
+    let found = advice(&fitted, &[]);
+    let kernel = found.iter().find(|one| one.remedy == Remedy::Kernel).expect("the function is smooth");
+    assert!(kernel.gain > 0.1 && kernel.settings.kernel.contains("rbf"), "{}", kernel.advice);
+}
+
+#[test]
+fn copies_are_named_and_prove_nothing() {
+    let once = |i: usize| vec![place(i, 1.0), (5.0 * place(i, 1.0)).sin() + 0.3 * noise(i, 1.0)];
+    let fitted = fit(&table(&["x"], 39, |i| once(i / 3)), Settings::default());
+    let told: Vec<&str> = fitted.summary.warnings.iter().map(|warning| warning.text.as_str()).collect();
+    assert!(told.iter().any(|text| text.contains("26 of 39 rows copy another row, target included")), "{told:?}");
+    let found = left_out(&fitted);
+    assert_eq!((found.verdict, found.n, found.findings.len()), (Verdict::TooFew, 0, 0), "{found:?}");
+    assert!(advice(&fitted, &found.findings).is_empty());
+    // Categories repeat, and some of their targets too.
+    let counts = |i: usize| vec![(i % 4) as f64, (i / 4 % 3) as f64, (8.0 * place(i, 1.0)).floor()];
+    let fitted = fit(&table(&["a", "b"], 72, counts), Settings::default());
+    assert!(!fitted.summary.warnings.iter().any(|warning| warning.text.contains("copy")), "{:?}", fitted.summary);
+    assert_eq!(left_out(&fitted).n, 72);
+}
+
+#[test]
+fn of_few_rows_nothing_is_claimed() {
+    let few =
+        fit(&table(&["x"], 4, |i| vec![[0.0, 1.0, 124.0, 125.0][i], [1.0, 1.1, 9.0, 9.2][i]]), Settings::default());
+    assert_eq!(left_out(&few).verdict, Verdict::TooFew);
+    assert!(advice(&few, &[]).is_empty());
 }

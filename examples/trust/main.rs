@@ -6,16 +6,26 @@
 //!
 //! `cargo run --release --example trust -- mended` follows the advice and prints the scores before and after.
 //!
+//! `cargo run --release --example trust -- verdicts` counts how often intervals are said to hold: in generated
+//! forecasts, in tables where they fail, and in well-behaved tables.
+//!
+//! `cargo run --release --example trust -- advised --data FOLDER TABLE …` compares held-out scores before and after
+//! following the advice that is printed.
+//!
 //! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` compares coverage, widths and scores of
 //! held-out rows, as the model gives them and calibrated, on the tables of a folder (NAME.csv.gz, target last).
 
+mod advised;
 mod calibrated;
 mod mended;
 mod told;
+mod verdicts;
 
 use cagey::Result;
+use cagey::metrics::diagnosis::Verdict;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use told::{Kind, look};
+use verdicts::{Seen, Tables, verdict};
 
 #[derive(Parser)]
 struct Options {
@@ -29,6 +39,10 @@ enum What {
     Told(Told),
     /// How following the advice changes held-out scores
     Mended(mended::Mended),
+    /// How often intervals are said to hold
+    Verdicts(Verdicts),
+    /// How following printed advice changes held-out scores of tables
+    Advised(advised::Advised),
     /// How calibration changes held-out scores
     Calibrated(calibrated::Calibrated),
 }
@@ -44,6 +58,42 @@ struct Told {
     /// Kinds of data; all by default
     #[arg(long, value_enum, value_delimiter = ',')]
     kinds: Vec<Kind>,
+}
+
+#[derive(Args)]
+struct Verdicts {
+    /// Tables of each kind
+    #[arg(long, default_value_t = 100)]
+    tables: u64,
+    /// Kinds of tables; all by default
+    #[arg(long, value_enum, value_delimiter = ',')]
+    kinds: Vec<Tables>,
+}
+
+impl Verdicts {
+    fn run(&self) -> Result<()> {
+        let kinds = if self.kinds.is_empty() { Tables::value_variants().to_vec() } else { self.kinds.clone() };
+        println!("held out: tables with 50 % intervals below 25 %, of these said to hold, of all said to hold;");
+        println!("R² below 0, of these said so, said to hold; cannot tell; rows left out in turn said to hold");
+        for kind in kinds {
+            let seen = (0..self.tables).map(|seed| verdict(kind, seed)).collect::<Result<Vec<Seen>>>()?;
+            let count = |which: &dyn Fn(&Seen) -> bool| seen.iter().filter(|seen| which(seen)).count();
+            let (fails, holds) = (|s: &Seen| s.half < 0.25, |s: &Seen| s.verdict == Verdict::Hold);
+            println!(
+                "{:<10} {:>6} {:>5} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}",
+                format!("{kind:?}"),
+                count(&fails),
+                count(&|s| fails(s) && holds(s)),
+                count(&holds),
+                count(&|s| s.r2 < 0.0),
+                count(&|s| s.r2 < 0.0 && s.below),
+                count(&|s| s.r2 < 0.0 && holds(s)),
+                count(&|s| s.verdict.holds().is_none()),
+                count(&|s| s.left_out == Some(Verdict::Hold)),
+            );
+        }
+        Ok(())
+    }
 }
 
 impl Told {
@@ -72,6 +122,8 @@ fn main() -> Result<()> {
     match options.what {
         What::Told(told) => told.run(),
         What::Mended(mended) => mended.run(),
+        What::Verdicts(verdicts) => verdicts.run(),
+        What::Advised(advised) => advised.run(),
         What::Calibrated(calibrated) => calibrated.run(),
     }
 }

@@ -9,6 +9,7 @@ use cagey::models::svgp::SvgpOptions;
 use cagey::models::variational::Covariance;
 use clap::Args;
 
+use crate::advised::numbered;
 use crate::told::{Kind, generated, plain};
 
 #[derive(Args)]
@@ -73,13 +74,6 @@ fn look(kind: Kind, rows: usize, seed: u64) -> Result<[Row; 2]> {
         _ => before.1,
     };
     Ok([before.1, after])
-}
-
-/// The data with the number of the row as an additional input.
-fn numbered(data: &Dataset) -> Result<Dataset> {
-    let names: Vec<String> = data.feature_names.iter().cloned().chain(["row".to_string()]).collect();
-    let x = (0..data.n).flat_map(|row| data.row(row).iter().copied().chain([row as f64])).collect();
-    Dataset::new(names, x)?.with_target("y", data.y.clone().unwrap_or_default())
 }
 
 fn fitted(kind: Kind, data: &Dataset, seed: u64, settings: Settings) -> Result<(Fitted, Row)> {

@@ -1,10 +1,12 @@
 //! `cagey evaluate`
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cagey::Result;
 use cagey::data::ReadOptions;
 use cagey::fitted::Fitted;
+use cagey::metrics::diagnosis::Verdict;
 use cagey::metrics::score;
 use clap::Args;
 use serde_json::Value;
@@ -49,6 +51,17 @@ pub struct Evaluate {
     splitting: Splitting,
 }
 
+/// How long to look for settings that predict better.
+const TIME: Duration = Duration::from_secs(5);
+
+/// Looks for settings that predict better, if something is wrong.
+fn advise(trust: &mut Trust, fitted: &Fitted) {
+    let well = trust.diagnosis.as_ref().is_none_or(|found| found.is_well() && found.verdict == Verdict::Hold);
+    if !well {
+        trust.advise(fitted, TIME);
+    }
+}
+
 impl Evaluate {
     /// Reads, predicts, scores.
     pub fn run(self) -> Result<()> {
@@ -56,7 +69,8 @@ impl Evaluate {
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;
-            let trust = Trust::or_warn(Trust::of_training(&fitted));
+            let mut trust = Trust::or_warn(Trust::of_training(&fitted, None));
+            advise(&mut trust, &fitted);
             let scored = Scored::Gaussian(score(&y, &predictions)?);
             let mut json = scored.json()?;
             json["error_bars"] = trust.json.clone();
@@ -69,7 +83,8 @@ impl Evaluate {
             return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);
         }
         let fitted = self.aggregation.one(fitted, data.n)?;
-        let held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
+        let mut held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
+        advise(held_out.trust(), &fitted);
         aggregation::tell(&fitted);
         let y = targets(&data, fitted.settings.target_transform)?;
         self.print(&fitted, y, &held_out.scored, held_out.json()?, &held_out.text())

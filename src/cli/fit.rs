@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::device::Transfers;
-use cagey::fitted::{Plan, Settings};
+use cagey::fitted::{Fitted, Plan, Settings};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -106,14 +106,22 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let left_out = Trust::or_warn(Trust::of_training(&fitted));
-        let held_out = test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(self.in_table()) {
+        let mut held_out = test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(self.in_table()) {
             Ok(scores) => Some(scores),
             Err(error) => {
                 report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
                 None
             }
         });
+        let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
+        let mut left_out = Trust::or_warn(Trust::of_training(&fitted, seen));
+        if !interrupt::asked() {
+            // A forecast asks for other settings than rows between the others.
+            let apart = held_out.as_mut().map(HeldOut::trust);
+            let apart = apart.filter(|held| held.is_of_forecast() || left_out.diagnosis.is_none());
+            let left = max_time.map(|time| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed()));
+            apart.unwrap_or(&mut left_out).advise(&fitted, advice_time(&fitted, left));
+        }
         tell_late(max_time, began);
         if self.json {
             fitted.summary.warnings.iter().for_each(report::advise);
@@ -350,6 +358,13 @@ fn tell_late(max_time: Option<Duration>, began: Instant) {
 
 /// Rows of a file that are read together.
 const PART: usize = 1 << 14;
+
+/// How long to look for settings that predict better: a few times as long as the training, but only seconds, and no
+/// more than what is `left` of the user's limit.
+fn advice_time(fitted: &Fitted, left: Option<Duration>) -> Duration {
+    let seconds = Duration::from_secs_f64((2.0 + 2.0 * fitted.summary.seconds).min(10.0));
+    left.map_or(seconds, |left| left.min(seconds))
+}
 
 /// A training that is ready to begin.
 struct Prepared {

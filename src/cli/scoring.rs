@@ -64,7 +64,7 @@ impl Judged {
     /// tested, if there are any.
     pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
         let copies = fitted.copies(data)?.unwrap_or_default();
-        let words = copies_in_words(&copies, data.n, "held-out rows");
+        let words = copies_in_words(&copies, data.n, "held-out rows", fitted.is_of_categories());
         let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
         let mut tested = if others.is_empty() { (0..data.n).collect() } else { others.clone() };
         // A mixture over categories has no joint distribution with other rows.
@@ -91,6 +91,11 @@ impl HeldOut {
         let both = judged.copies.is_some() && !judged.others.is_empty();
         let distinct = both.then(|| score(fitted, &data.subset(&judged.others))).transpose()?;
         Ok(Self { scored, plain, judged, distinct })
+    }
+
+    /// Whether intervals hold.
+    pub fn trust(&mut self) -> &mut Trust {
+        &mut self.judged.trust
     }
 
     /// As JSON: the scores, and beside them the remarks.

@@ -14,7 +14,7 @@ pub fn error(error: &Error) -> String {
 }
 
 /// The option for a setting. Most options have the name of the field.
-fn option(Setting { field, value }: &Setting) -> String {
+pub fn option(Setting { field, value }: &Setting) -> String {
     let own = field.rsplit("::").next().unwrap_or_default().replace('_', "-");
     let (name, value) = match (&**field, value.as_deref()) {
         ("CagpOptions::objective", value) => ("loss", value),

@@ -1,9 +1,11 @@
-//! Says in words whether intervals hold, with the options that correct them.
+//! Says in words whether intervals hold, and which options predict better.
+
+use std::time::Duration;
 
 use cagey::Result;
-use cagey::data::{Dataset, TargetTransform};
-use cagey::fitted::{Copies, Fitted, Outside, is_enough_for_slopes};
-use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
+use cagey::data::Dataset;
+use cagey::fitted::{Alternative, Copies, Fitted, Outside};
+use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Verdict};
 use cagey::metrics::{Calibration, Source, Temperature};
 use serde_json::{Value, json};
 
@@ -16,6 +18,8 @@ pub struct Trust {
     pub lines: Vec<String>,
     /// The same as JSON, for programs.
     pub json: Value,
+    /// What was found; none if nothing was looked at.
+    pub diagnosis: Option<Diagnosis>,
 }
 
 impl Trust {
@@ -29,19 +33,25 @@ impl Trust {
         }
         let y = data.y.as_deref().unwrap_or_default();
         let diagnosis = fitted.diagnose(data, y, &fitted.predict(data)?)?;
-        Ok(Self::told(fitted, &diagnosis, what))
+        Ok(Self::told(fitted, diagnosis, what, verdict_in_words))
     }
 
     /// Diagnoses intervals on the training rows, each predicted from all others. Empty if the model has no closed form
-    /// for that.
+    /// for that. It claims less if `other` rows, held-out ones, are there to contradict it, or if a forecast is another
+    /// matter.
     ///
     /// # Errors
     /// As [`Fitted::diagnose_left_out`].
-    pub fn of_training(fitted: &Fitted) -> Result<Self> {
-        match fitted.left_out()? {
-            None => Ok(Self::default()),
-            Some(left) => Ok(Self::told(fitted, &fitted.diagnose_left_out(&left)?, "rows left out in turn")),
-        }
+    pub fn of_training(fitted: &Fitted, other: Option<Verdict>) -> Result<Self> {
+        let Some(left) = fitted.left_out()? else { return Ok(Self::default()) };
+        let series = fitted.series().is_some();
+        let words = |verdict| match (verdict, other) {
+            (Verdict::Hold, Some(Verdict::Hold)) => "they hold",
+            (Verdict::Hold, Some(_)) => "as it should be, but see the held-out rows",
+            (Verdict::Hold, None) if series => "right between these rows; --holdout-last tests a forecast",
+            _ => verdict_in_words(verdict),
+        };
+        Ok(Self::told(fitted, fitted.diagnose_left_out(&left)?, "rows left out in turn", words))
     }
 
     /// The diagnosis; if it failed, an empty one and a warning, since scores are valid without it.
@@ -52,44 +62,55 @@ impl Trust {
         })
     }
 
-    fn told(fitted: &Fitted, diagnosis: &Diagnosis, what: &str) -> Self {
-        let positive = is_positive(fitted);
+    fn told(fitted: &Fitted, diagnosis: Diagnosis, what: &str, words: impl Fn(Verdict) -> &'static str) -> Self {
         let [half, most] = diagnosis.held;
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let verdict = match (half.holds, most.holds) {
-            (true, true) => "they hold",
-            _ if (half.holds || half.share < half.level) && (most.holds || most.share < most.level) => {
-                "they are too narrow"
-            }
-            _ if (half.holds || half.share > half.level) && (most.holds || most.share > most.level) => {
-                "they are too wide"
-            }
-            _ => "they have the wrong shape",
-        };
         let range = |low: f64, high: f64| format!("{:.1}–{:.1}", 100.0 * low, 100.0 * high);
-        let mut lines = vec![format!(
-            "50 % intervals hold {} and 95 % intervals {} of {} {what} (expected: {}, {}): {verdict}",
-            percent(half.share),
-            percent(most.share),
-            diagnosis.n,
-            range(half.low, half.high),
-            range(most.low, most.high),
-        )];
+        let mut lines = vec![match diagnosis.n {
+            0 => "no row is without a copy: whether intervals hold cannot be told".to_string(),
+            n => format!(
+                "50 % intervals hold {} and 95 % intervals {} of {n} {what} (expected: {}, {}): {}",
+                percent(half.share),
+                percent(most.share),
+                range(half.low, half.high),
+                range(most.low, most.high),
+                words(diagnosis.verdict)
+            ),
+        }];
         let names = fitted.input_names();
-        let told = diagnosis
-            .findings
-            .iter()
-            .map(|found| format!("{}: {}", found_in_words(found, &names), advice(found, positive, fitted, &names)));
-        lines.extend(told);
-        let remedies: Vec<Remedy> = diagnosis.findings.iter().map(|found| found.remedy(positive)).collect();
+        lines.extend(diagnosis.findings.iter().map(|found| found_in_words(found, &names)));
         let json = json!({
-            "intervals_hold": half.holds && most.holds,
+            "intervals_hold": diagnosis.verdict.holds(),
+            "verdict": diagnosis.verdict,
             "held": diagnosis.held,
             "findings": diagnosis.findings,
-            "remedies": remedies,
+            "remedies": [],
+            "advice": [],
             "words": lines,
         });
-        Self { lines, json }
+        Self { lines, json, diagnosis: Some(diagnosis) }
+    }
+
+    /// Whether rows lie beyond the training rows.
+    pub fn is_of_forecast(&self) -> bool {
+        let mut found = self.diagnosis.iter().flat_map(|diagnosis| &diagnosis.findings);
+        found.any(|found| matches!(found, Finding::Beyond { .. }))
+    }
+
+    /// Adds the settings that predict better: those that were tried and gain. Failures are no loss.
+    pub fn advise(&mut self, fitted: &Fitted, time: Duration) {
+        let Some(diagnosis) = &self.diagnosis else { return };
+        let found = fitted.alternatives(&diagnosis.findings, time, super::registry()).unwrap_or_default();
+        let told = || found.iter().take(MOST_ADVISED);
+        self.lines.extend(told().map(advice_in_words));
+        self.json["words"] = self.lines.clone().into();
+        self.json["remedies"] = told().map(|one| json!(one.remedy)).collect();
+        self.json["advice"] = told()
+            .map(|one| {
+                let options: Vec<String> = one.advice.settings.iter().map(settings::option).collect();
+                json!({ "options": options, "remedy": one.remedy, "gain": one.gain, "words": advice_in_words(one) })
+            })
+            .collect();
     }
 
     /// As rows below a table.
@@ -98,13 +119,32 @@ impl Trust {
     }
 }
 
-/// Whether the logarithm of the target could be modelled but is not.
-fn is_positive(fitted: &Fitted) -> bool {
-    let known = fitted.settings.auxiliary_column.is_some();
-    let scale = &fitted.target_scale;
-    // 0 comes back from its standardised value with a rounding error.
-    let least = 1e-9 * scale.sd;
-    scale.transform == TargetTransform::Identity && !known && fitted.data().y.iter().all(|z| scale.inverse(*z) > least)
+/// Most settings that are advised at once.
+const MOST_ADVISED: usize = 3;
+
+/// A setting that predicts better, and by how much.
+fn advice_in_words(found: &Alternative) -> String {
+    let text = &found.advice.text;
+    let options: Vec<String> = found.advice.settings.iter().map(settings::option).collect();
+    match found.numbered {
+        true => format!(
+            "the number of the row, or its time, as an input {text}; score with --holdout-last, because random rows \
+             look too good"
+        ),
+        false => format!("{} {text}", options.join(" ")),
+    }
+}
+
+fn verdict_in_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Hold => "they hold",
+        Verdict::TooNarrow => "they are too narrow",
+        Verdict::TooWide => "they are too wide",
+        Verdict::WrongShape => "they have the wrong shape",
+        Verdict::TooFew => "too few independent rows to tell",
+        Verdict::Noiseless => "the noise is at its floor, so new rows may differ: --holdout tests them",
+        Verdict::Worse => "as wide as the errors, but predictions are of no use",
+    }
 }
 
 fn found_in_words(finding: &Finding, names: &[String]) -> String {
@@ -116,6 +156,10 @@ fn found_in_words(finding: &Finding, names: &[String]) -> String {
         Finding::Beyond { input, share } => {
             let name = names.get(*input).map_or("", |name| name);
             format!("{:.0} % of these rows lie beyond the training rows in `{name}`", 100.0 * share)
+        }
+        Finding::BelowMean { r2, below_training } => {
+            let also = if *below_training { ", and than the mean of the training rows" } else { "" };
+            format!("predictions are worse than the mean of these rows (R² {r2:.2}){also}")
         }
         Finding::NoiseVaries { along, ratio } => {
             let with = match along {
@@ -138,40 +182,8 @@ fn found_in_words(finding: &Finding, names: &[String]) -> String {
     }
 }
 
-/// The options that correct what was found.
-fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) -> String {
-    let calibrated = fitted.calibration.is_some();
-    match finding.remedy(positive) {
-        Remedy::Trend => {
-            let column = match finding {
-                Finding::Drift { along: Along::Input(column) } | Finding::Beyond { input: column, .. } => column,
-                _ => &0,
-            };
-            let column = names.get(*column).map_or("", |name| name.as_str());
-            let enough = is_enough_for_slopes(fitted.summary.rows, names.len());
-            let mean = if enough { "--mean linear or " } else { "" };
-            format!(
-                "describe what goes on there: a trend, {mean}--kernel \"{} + linear(dims=[{column}])\", and a season, \
-                 periodic(period=…, dims=[{column}])",
-                fitted.settings.kernel
-            )
-        }
-        Remedy::OrderAsInput => {
-            "add a column with the time or number of the row as an input; score with --holdout-last, because random \
-             rows look too good"
-                .into()
-        }
-        Remedy::LogTarget => "--target-transform log, or --likelihood heteroscedastic".into(),
-        Remedy::Heteroscedastic => "--likelihood heteroscedastic".into(),
-        Remedy::HeavyTails if calibrated => "--likelihood student-t".into(),
-        Remedy::HeavyTails => "--calibrate, or --likelihood student-t".into(),
-        _ if calibrated => "the rows differ from those that intervals were calibrated on".into(),
-        _ => "--calibrate".into(),
-    }
-}
-
-/// Says how many rows are copies of training rows; none if no row is.
-pub fn copies_in_words(copies: &Copies, rows: usize, what: &str) -> Option<String> {
+/// Says how many rows are copies of training rows; none if no row is. In a table of `categories` that is no fault.
+pub fn copies_in_words(copies: &Copies, rows: usize, what: &str, categories: bool) -> Option<String> {
     let (count, whole) = (copies.inputs.len(), copies.whole.len());
     if count == 0 {
         return None;
@@ -184,7 +196,7 @@ pub fn copies_in_words(copies: &Copies, rows: usize, what: &str) -> Option<Strin
         whole if whole == count => ", and their targets".into(),
         whole => format!(", and {whole} of them their target"),
     };
-    let advice = if 2 * whole >= count && 20 * whole >= rows {
+    let advice = if !categories && 2 * whole >= count && 20 * whole >= rows {
         "; --distinct keeps copies on one side of the split"
     } else {
         ""

@@ -15,19 +15,27 @@ pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
         .then(|| format!("the target `{target}` is constant: error bars rest on no data"))
 }
 
-/// Whether rows are enough to learn a linear mean, which has a slope for every column.
-pub fn is_enough_for_slopes(rows: usize, columns: usize) -> bool {
-    columns == 1 || rows >= 5 * columns
-}
-
 /// A warning if a linear mean has many slopes for the rows. They are learned like the noise, without error bars.
 pub fn slopes(rows: usize, columns: usize) -> Option<Advice> {
-    (!is_enough_for_slopes(rows, columns)).then(|| {
+    (columns > 1 && rows < 5 * columns).then(|| {
         let text = format!(
             "a linear mean learns a slope for each of {columns} columns, too many for {rows} rows: error bars will be \
              too narrow; add `linear(dims=[…])` to the kernel instead, for the columns that have a trend"
         );
         Advice::from(text).about("Settings::kernel").about("Settings::mean")
+    })
+}
+
+/// A warning if rows copy others, target included.
+pub fn copies(data: &Observations) -> Option<Advice> {
+    let (rows, copies) = (data.n(), super::copies::copies(data));
+    (copies > 1 && MANY * copies >= rows).then(|| {
+        let are = if copies == 1 { "row copies another row" } else { "rows copy another row" };
+        let text = format!(
+            "{copies} of {rows} {are}, target included; they are no evidence of small noise: keep one of each, unless \
+             they were measured anew"
+        );
+        Advice::from(text)
     })
 }
 

@@ -1,12 +1,15 @@
 //! A model together with the data it was fitted to: from a table to predictions in the table's units, and to one file.
 
 mod advice;
+mod alternatives;
 mod build;
 mod calibrate;
 mod columns;
+mod copies;
 mod file;
 mod leak;
 mod mixing;
+mod outside;
 mod plan;
 mod precision;
 mod predict;
@@ -22,13 +25,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use advice::is_enough_for_slopes;
+pub use alternatives::Alternative;
+pub use copies::Copies;
+pub use outside::Outside;
 pub use plan::{Cost, Plan};
 pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
 pub use shards::{Reading, Rows, Shard, Tables, Whereabouts};
-pub use trust::{Copies, LeftOut, Outside};
+pub use trust::LeftOut;
 
 use crate::advice::Advice;
 use crate::data::{Dataset, InputScale, Schema, TargetScale};

@@ -1,39 +1,22 @@
 //! Whether a fitted model's intervals hold: on held-out rows, and on its own rows, each left out in turn.
 
-use std::collections::HashMap;
-
 use super::Fitted;
-use crate::data::{Dataset, bits};
+use super::copies::{copied, is_arranged};
+use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::metrics::Predictive;
-use crate::metrics::diagnosis::{Diagnosis, Draws, Finding, Residuals, diagnose};
+use crate::metrics::diagnosis::{Diagnosis, Draws, Finding, Residuals, Verdict, diagnose};
 use crate::models::posterior::Marginals;
 
 /// Most rows whose errors are drawn together and whose shapes of misfit are diagnosed.
 const MOST_HELD_OUT: usize = 1000;
 const MOST_LEFT_OUT: usize = 2000;
+/// R² of `n` rows that is below 0 by more than this, divided by √n, is not due to chance.
+const CHANCE: f64 = 2.0;
 /// Most training rows whose residuals are drawn together: 32 MB of them.
 const MOST_TOGETHER: usize = 10_000;
-
-/// Rows of a table that are also in the training data.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Copies {
-    /// Positions of rows with the inputs of a training row.
-    pub inputs: Vec<usize>,
-    /// Positions of rows that also have its target: training rows.
-    pub whole: Vec<usize>,
-}
-
-/// Rows that lie outside the training data's range.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outside {
-    /// How many rows do, in any input.
-    pub rows: usize,
-    /// For each such input: its name, how many rows, and the training data's range in the data's units.
-    pub inputs: Vec<(String, usize, [f64; 2])>,
-}
 
 /// Predictions of the training rows, each from all others.
 #[derive(Debug, Clone)]
@@ -49,6 +32,11 @@ impl LeftOut {
     /// Standardised residuals.
     pub fn standardised(&self) -> Vec<f64> {
         standardised(&self.y, &self.predictions)
+    }
+
+    /// Log densities of the targets, in the data's units.
+    pub fn log_densities(&self) -> Vec<f64> {
+        self.y.iter().zip(&self.predictions).map(|(y, prediction)| prediction.log_density(*y)).collect()
     }
 }
 
@@ -90,13 +78,16 @@ impl Fitted {
         Ok(Some(LeftOut { y, predictions, marginals }))
     }
 
-    /// Whether intervals hold for the training rows, each predicted from all others.
+    /// Whether intervals hold for the training rows, each predicted from all others. Copies of other rows are left out:
+    /// they test nothing.
     ///
     /// # Errors
     /// Errors of drawing residuals.
     pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
         let n = self.data.n();
-        let tested = self.tested(&left.standardised());
+        let copied = copied(&self.data);
+        let mut tested = self.tested(&left.standardised());
+        tested.retain(|row| !copied[*row]);
         let rows: Vec<usize> = some(tested.len(), MOST_LEFT_OUT).into_iter().map(|place| tested[place]).collect();
         let Some(closed) = self.posterior.leave_one_out().filter(|_| n > 0) else {
             return Err(Error::Usage("this model leaves no row out in closed form".into()));
@@ -108,10 +99,15 @@ impl Fitted {
             }
             _ => Draws::independent(rows.len()),
         };
+        let x: Vec<f64> =
+            rows.iter().flat_map(|row| &self.data.x[row * self.data.d..][..self.data.d]).copied().collect();
         // Rows in another order than the table's say nothing about its order.
-        let order: Vec<usize> = rows.iter().map(|row| if closed.in_order() { *row } else { 0 }).collect();
-        let x = rows.iter().flat_map(|row| &self.data.x[row * self.data.d..][..self.data.d]).copied();
-        Ok(self.judged((&left.y, &left.predictions), &rows, (&x.collect::<Vec<_>>(), &order), &draws))
+        let order = closed.in_order().then_some(rows.as_slice());
+        let mut diagnosis = self.judged((&left.y, &left.predictions), &rows, (&x, order), &draws);
+        if diagnosis.verdict == Verdict::Hold && self.is_noiseless() {
+            diagnosis.verdict = Verdict::Noiseless;
+        }
+        Ok(diagnosis)
     }
 
     /// Whether intervals hold for the rows of a table, which were not trained on.
@@ -151,26 +147,41 @@ impl Fitted {
         // Without a factor of the covariance, the draws are independent.
         let draws = draws.unwrap_or_else(|_| Draws::independent(n));
         let order = if sample.records.len() == n { sample.records } else { rows.clone() };
-        let mut diagnosis = self.judged((y, predictions), &rows, (&x, &order), &draws);
-        if let Some(beyond) = self.beyond(&x).filter(|_| !diagnosis.held.iter().all(|held| held.holds)) {
+        let mut diagnosis = self.judged((y, predictions), &rows, (&x, Some(&order)), &draws);
+        let beyond = self.beyond(&x).map(|(input, share)| Finding::Beyond { input, share });
+        if let Some(beyond) = beyond.filter(|found| {
+            matches!(found, Finding::Beyond { share: 1.0, .. }) || diagnosis.held.iter().any(|held| !held.holds)
+        }) {
             // All other findings follow from this one.
             diagnosis.findings = vec![beyond];
         }
+        self.compare_with_mean(y, predictions, &mut diagnosis);
         Ok(diagnosis)
     }
 
-    /// The input for which most of some standardised rows lie outside the training range.
-    fn beyond(&self, x: &[f64]) -> Option<Finding> {
-        let (d, ranges) = (self.data.d, self.ranges());
-        let share = |input: usize| {
-            let outside = x[input..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[input])).count();
-            outside as f64 / (x.len() / d) as f64
-        };
-        let shares = (0..d).map(|input| Finding::Beyond { input, share: share(input) });
-        shares.filter(|found| matches!(found, Finding::Beyond { share, .. } if *share >= 0.5)).max_by(|a, b| {
-            let share = |found: &Finding| if let Finding::Beyond { share, .. } = found { *share } else { 0.0 };
-            share(a).total_cmp(&share(b))
-        })
+    /// Adds to a diagnosis that predictions are worse than the mean of the rows. If they are far worse, it does not
+    /// matter that intervals are wide enough.
+    fn compare_with_mean(&self, y: &[f64], predictions: &[Predictive], diagnosis: &mut Diagnosis) {
+        let n = y.len() as f64;
+        let mean = y.iter().sum::<f64>() / n;
+        let about = |centre: f64| y.iter().map(|y| (y - centre).powi(2)).sum::<f64>();
+        let error: f64 = y.iter().zip(predictions).map(|(y, prediction)| (y - prediction.mean()).powi(2)).sum();
+        let r2 = 1.0 - error / about(mean);
+        // Constant targets have no R².
+        if !(r2.is_finite() && r2 < 0.0) {
+            return;
+        }
+        let trained = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).sum::<f64>() / self.data.n() as f64;
+        diagnosis.findings.push(Finding::BelowMean { r2, below_training: error > about(trained) });
+        if diagnosis.verdict == Verdict::Hold && r2 < -CHANCE / n.sqrt() {
+            diagnosis.verdict = Verdict::Worse;
+        }
+    }
+
+    /// Whether the noise was learned, and is the least that it may be.
+    fn is_noiseless(&self) -> bool {
+        let parameters = self.model.parameters();
+        parameters.iter().any(|(path, noise)| path.ends_with("noise") && !noise.fixed && noise.at_bound())
     }
 
     /// The coverage of some rows, and the shapes of their misfit.
@@ -178,87 +189,16 @@ impl Fitted {
         &self,
         (y, predictions): (&[f64], &[Predictive]),
         rows: &[usize],
-        (x, order): (&[f64], &[usize]),
+        (x, order): (&[f64], Option<&[usize]>),
         draws: &Draws,
     ) -> Diagnosis {
         let all = standardised(y, predictions);
+        let targets: Vec<f64> = rows.iter().map(|row| y[*row]).collect();
+        // Along sorted rows errors change with the column that they are sorted by.
+        let known = order.filter(|_| !is_arranged(x, self.data.d, &targets));
+        let order: Vec<usize> = known.map_or(vec![0; rows.len()], <[usize]>::to_vec);
         let z: Vec<f64> = rows.iter().map(|row| all[*row]).collect();
         let mean: Vec<f64> = rows.iter().map(|row| predictions[*row].median()).collect();
-        diagnose(&Residuals { z: &z, mean: &mean, x, d: self.data.d, order }, draws)
+        diagnose(&Residuals { z: &z, mean: &mean, x, d: self.data.d, order: &order }, draws)
     }
-
-    /// The rows of a table with the inputs of training rows; none if the model does not hold all training rows.
-    ///
-    /// # Errors
-    /// As [`standardise`](Self::standardise).
-    pub fn copies(&self, data: &Dataset) -> Result<Option<Copies>> {
-        if self.data.n() != self.summary.rows {
-            return Ok(None);
-        }
-        let (x, _) = self.standardise(data)?;
-        let mut known: HashMap<Vec<u64>, Vec<f64>> = HashMap::new();
-        for (row, y) in self.data.x.chunks(self.data.d).zip(&self.data.y) {
-            known.entry(bits(row)).or_default().push(*y);
-        }
-        let y = if data.y.is_some() { self.target_scale.forward(data)? } else { Vec::new() };
-        let mut copies = Copies::default();
-        for (i, row) in x.chunks(self.data.d).enumerate() {
-            if let Some(targets) = known.get(&bits(row)) {
-                copies.inputs.push(i);
-                copies.whole.extend(y.get(i).is_some_and(|y| targets.contains(y)).then_some(i));
-            }
-        }
-        Ok(Some(copies))
-    }
-
-    /// The rows of a table that lie outside the range of the training data. A model only guesses there.
-    ///
-    /// # Errors
-    /// As [`standardise`](Self::standardise).
-    pub fn outside(&self, data: &Dataset) -> Result<Outside> {
-        let (x, _) = self.standardise(data)?;
-        let (d, names) = (self.data.d, self.input_names());
-        let (ranges, user) = (self.ranges(), self.input_ranges());
-        let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
-        let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
-        for (column, name) in names.into_iter().enumerate() {
-            let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
-            outside.inputs.extend((count > 0).then_some((name, count, user[column])));
-        }
-        Ok(outside)
-    }
-
-    /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.
-    pub fn input_ranges(&self) -> Vec<[f64; 2]> {
-        let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
-        self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
-    }
-
-    /// The training rows that stand for new rows when they are left out, given the standardised residuals of all rows:
-    /// those whose inputs occur once, because rows with a twin look too good. If most rows have a twin, or if rows with
-    /// a twin have larger errors than the others, all of them.
-    pub(super) fn tested(&self, z: &[f64]) -> Vec<usize> {
-        let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
-        let rows = || self.data.x.chunks(self.data.d).map(bits);
-        rows().for_each(|row| *counts.entry(row).or_default() += 1);
-        let (mut single, mut twins) = (Vec::new(), Vec::new());
-        rows().enumerate().for_each(|(i, row)| if counts[&row] == 1 { &mut single } else { &mut twins }.push(i));
-        let error = |rows: &[usize]| rows.iter().map(|row| z[*row].abs()).sum::<f64>() / rows.len().max(1) as f64;
-        let too_good = single.len() >= twins.len() && error(&twins) < error(&single);
-        if too_good { single } else { (0..z.len()).collect() }
-    }
-
-    /// The range of each input over the training rows, standardised.
-    pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
-        match self.summary.ranges.as_ref().filter(|ranges| ranges.len() == self.data.d) {
-            Some(ranges) => ranges.clone(),
-            None => self.data.ranges(),
-        }
-    }
-}
-
-/// Whether a value lies outside a range by more than rounding.
-fn is_beyond(value: f64, [low, high]: [f64; 2]) -> bool {
-    let slack = 1e-9 * (high - low).max(f64::MIN_POSITIVE);
-    value < low - slack || value > high + slack
 }

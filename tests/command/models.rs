@@ -818,6 +818,38 @@ fn error_bars_are_told_and_calibrated() {
 }
 
 #[test]
+fn a_forecast_is_no_proof_and_its_advice_can_be_followed() {
+    let folder = Folder::new();
+    let month = |i: usize| 2000.0 + i as f64 / 12.0;
+    let value =
+        |i: usize| (5.0 + 0.01 * i as f64 + 0.2 * (std::f64::consts::TAU * i as f64 / 12.0).sin()).exp().round();
+    folder.write("t.csv", table(&["month", "y"], 108, |i| vec![month(i), value(i)]));
+    folder.write("new.csv", table(&["month", "y"], 24, |i| vec![month(108 + i), value(108 + i)]));
+    let likelihood = ["--likelihood", "gaussian"];
+    for transform in ["none", "log"] {
+        let fit = [&["fit", "t.csv", "-o", "m.cagey", "--target-transform", transform], &likelihood[..]].concat();
+        assert!(!folder.ok(&fit).contains("they hold"), "rows left out of a series are no forecast");
+        let text = folder.ok(&["evaluate", "m.cagey", "new.csv"]);
+        for words in
+            ["100 % of these rows lie beyond the training rows in `month`", "worse than the mean of these rows"]
+        {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!text.contains("they hold"), "{text}");
+        let told = folder.json(&["evaluate", "m.cagey", "new.csv", "--json"]);
+        let bars = &told["error_bars"];
+        assert!(bars["intervals_hold"] != true && bars["remedies"][0] == "season", "{told}");
+        let option = bars["advice"][0]["options"][0].as_str().unwrap();
+        let kernel = option.strip_prefix("--kernel \"").and_then(|rest| rest.strip_suffix('"')).unwrap();
+        assert!(kernel.contains("linear") && kernel.contains("periodic(period=1, fix=period)"), "{option}");
+        folder.ok(&[&fit[..], &["--kernel", kernel]].concat());
+        let mended = folder.json(&["evaluate", "m.cagey", "new.csv", "--json"]);
+        assert!(mended["r2"].as_f64().unwrap() > 0.5 && told["r2"].as_f64().unwrap() < -1.0, "{mended}");
+        assert!(mended["nlpd"].as_f64().unwrap() + 0.5 < told["nlpd"].as_f64().unwrap(), "{mended}");
+    }
+}
+
+#[test]
 fn copies_stay_on_one_side_where_that_is_asked_for() {
     let folder = Folder::new();
     folder.write("t.csv", table(&["x", "y"], 60, |i| vec![position(i / 2), wave(i / 2)]));

@@ -118,7 +118,7 @@ impl Plot {
 /// The rows of a table that are not training rows, since these are drawn anyway; none if all are.
 fn unseen(fitted: &Fitted, data: &Dataset) -> Result<Option<Dataset>> {
     let Some(copies) = fitted.copies(data)? else { return Ok(Some(data.clone())) };
-    copies_in_words(&copies, data.n, "rows").iter().for_each(|words| report::warn(words));
+    copies_in_words(&copies, data.n, "rows", fitted.is_of_categories()).iter().for_each(|words| report::warn(words));
     let others: Vec<usize> = (0..data.n).filter(|row| copies.whole.binary_search(row).is_err()).collect();
     Ok((!others.is_empty()).then(|| data.subset(&others)))
 }

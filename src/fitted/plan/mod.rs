@@ -189,6 +189,9 @@ impl Plan {
                 self.settings.auxiliary_column.as_deref(),
             ));
             self.warnings.extend(leak::warnings(&self.data, &self.schema, self.settings.auxiliary_column.as_deref()));
+            if self.model.likelihood().noise().is_some() {
+                self.warnings.extend(advice::copies(&self.data));
+            }
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
         if self.model.priors().iter().any(|prior| matches!(prior.mean, Mean::Linear { .. })) {

@@ -6,14 +6,17 @@
 
 mod draws;
 mod shape;
+mod verdict;
 
 pub use draws::Draws;
+pub use verdict::{Held, Verdict};
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use super::student::StudentT;
 use shape::Ranked;
+use verdict::FEW;
 
 /// Standardised residuals, with the quantities that they may depend on.
 #[derive(Debug, Clone, Copy)]
@@ -43,22 +46,6 @@ pub enum Along {
     Rows,
 }
 
-/// How often a central interval held.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Held {
-    /// Its probability.
-    pub level: f64,
-    /// The share of targets in it.
-    pub share: f64,
-    /// The lower end of the range that is expected if the model is right: 99 of 100 cases of independent rows
-    /// (binomial), nearly all draws, and a few points on either side of the probability.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-    /// Whether the share is in that range.
-    pub holds: bool,
-}
-
 /// A shape of misfit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -69,12 +56,19 @@ pub enum Finding {
         /// What they succeed each other along.
         along: Along,
     },
-    /// Intervals fail on rows that lie beyond the training rows: the model has no part that forecasts them.
+    /// Rows lie beyond the training rows: all of them, or most if intervals fail.
     Beyond {
         /// The input whose training range they lie outside.
         input: usize,
         /// The share of rows outside.
         share: f64,
+    },
+    /// Predictions are worse than the mean of the rows: R² is below 0.
+    BelowMean {
+        /// R².
+        r2: f64,
+        /// Whether they are also worse than the mean of the training targets.
+        below_training: bool,
     },
     /// Errors are larger in one part of the data than in another.
     NoiseVaries {
@@ -100,12 +94,18 @@ pub enum Finding {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Remedy {
-    /// A trend along an input: a linear mean, or a linear kernel added to the other one.
+    /// A trend along an input: a linear kernel added to the other one.
     Trend,
+    /// A trend and a season along an input.
+    Season,
+    /// Another kernel.
+    Kernel,
     /// The time or number of the row as an additional input.
     OrderAsInput,
     /// The logarithm of the target.
     LogTarget,
+    /// The target itself instead of its logarithm.
+    PlainTarget,
     /// A likelihood whose noise varies with the inputs.
     Heteroscedastic,
     /// A likelihood with heavy tails, or intervals from residuals.
@@ -115,10 +115,10 @@ pub enum Remedy {
 }
 
 impl Finding {
-    /// What corrects it. `positive` says whether targets are all positive and not yet transformed.
+    /// What usually corrects it. `positive` says whether targets are all positive and not yet transformed.
     pub fn remedy(&self, positive: bool) -> Remedy {
         match self {
-            Self::Drift { along: Along::Input(_) } | Self::Beyond { .. } => Remedy::Trend,
+            Self::Drift { along: Along::Input(_) } | Self::Beyond { .. } | Self::BelowMean { .. } => Remedy::Trend,
             Self::Drift { .. } => Remedy::OrderAsInput,
             Self::NoiseVaries { along: Along::Mean, ratio } if positive && *ratio > 1.0 => Remedy::LogTarget,
             Self::NoiseVaries { .. } => Remedy::Heteroscedastic,
@@ -135,19 +135,20 @@ pub struct Diagnosis {
     pub n: usize,
     /// How often the 50 and 95 % intervals held.
     pub held: [Held; 2],
+    /// Whether they hold.
+    pub verdict: Verdict,
     /// The misfit; the finding that explains most of it comes first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong, as far as the rows can tell. That all rows lie beyond the training rows is no fault.
     pub fn is_well(&self) -> bool {
-        self.findings.is_empty() && self.held.iter().all(|held| held.holds)
+        let fault = |found: &Finding| !matches!(found, Finding::Beyond { .. });
+        self.verdict.holds() != Some(false) && !self.findings.iter().any(fault)
     }
 }
 
-/// With fewer rows, shapes cannot be diagnosed.
-const FEW: usize = 20;
 /// The smallest share in 95 % intervals that correlated errors, such as those of one forecast, can excuse.
 const LEAST: f64 = 0.6;
 /// How far a share must be off to be reported, at 50 and 95 %.
@@ -170,14 +171,15 @@ pub fn diagnose(residuals: &Residuals, draws: &Draws) -> Diagnosis {
         Held { level, share: seen, low, high, holds: n == 0 || (low..=high).contains(&seen) }
     });
     let mut findings = if n < FEW { Vec::new() } else { shapes(residuals, draws) };
-    if findings.is_empty() && held.iter().any(|held| !held.holds) {
+    let verdict = Verdict::of(n, &held);
+    if findings.is_empty() && verdict.holds() == Some(false) {
         let worst = if held[1].holds { 0 } else { 1 };
         let mut sizes: Vec<f64> = residuals.z.iter().map(|z| z.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let at = ((LEVELS[worst] * n as f64) as usize).min(n - 1);
         findings.push(Finding::Scale { ratio: sizes[at] / bounds[worst] });
     }
-    Diagnosis { n, held, findings }
+    Diagnosis { n, held, verdict, findings }
 }
 
 fn share(z: &[f64], bound: f64) -> f64 {

@@ -1,0 +1,112 @@
+//! Rows that copy others, and tables whose rows are in the order of their values.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Fitted;
+use crate::data::{Dataset, bits, groups};
+use crate::error::Result;
+use crate::models::Observations;
+
+/// Rows of a table that are also in the training data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// Positions of rows with the inputs of a training row.
+    pub inputs: Vec<usize>,
+    /// Positions of rows that also have its target: training rows.
+    pub whole: Vec<usize>,
+}
+
+/// Most values of a category.
+const CATEGORIES: usize = 12;
+
+/// For each row, whether another one has the same inputs and the same target. In a table of categories inputs repeat
+/// anyway, and no row is a copy: there every column has two values, or few, and rows with the same inputs mostly have
+/// different targets.
+pub(super) fn copied(data: &Observations) -> Vec<bool> {
+    let count = |groups: &[usize]| {
+        let mut counts = vec![0; groups.len()];
+        groups.iter().for_each(|group| counts[*group] += 1);
+        groups.iter().map(|group| counts[*group] > 1).collect::<Vec<bool>>()
+    };
+    let whole: Vec<Vec<f64>> =
+        data.x.chunks(data.d).zip(&data.y).map(|(row, y)| row.iter().chain([y]).copied().collect()).collect();
+    let copied = count(&groups(whole.iter().map(Vec::as_slice)));
+    let number = |of: &[bool]| of.iter().filter(|is| **is).count();
+    let most = (0..data.d).map(|at| distinct(data.x[at..].iter().step_by(data.d))).max().unwrap_or(0);
+    let differ = || 2 * number(&copied) < number(&count(&data.groups()));
+    if most <= 2 || most <= CATEGORIES && differ() { vec![false; data.n()] } else { copied }
+}
+
+/// Number of rows that copy an earlier one, target included; 0 in a table of categories.
+pub(super) fn copies(data: &Observations) -> usize {
+    let copied = copied(data);
+    let rows = data.x.chunks(data.d).zip(&data.y).zip(&copied).filter(|(_, copied)| **copied);
+    let whole: Vec<Vec<u64>> =
+        rows.map(|((row, y), _)| bits(&row.iter().chain([y]).copied().collect::<Vec<_>>())).collect();
+    whole.len() - whole.iter().collect::<HashSet<_>>().len()
+}
+
+fn distinct<'a>(values: impl Iterator<Item = &'a f64>) -> usize {
+    values.map(|value| (value + 0.0).to_bits()).collect::<HashSet<_>>().len()
+}
+
+/// Whether rows `x [n, d]` with targets `y` come in the order of a column, as in a sorted table or a grid, or in blocks
+/// of its values. What changes along such rows then changes with that column.
+pub(super) fn is_arranged(x: &[f64], d: usize, y: &[f64]) -> bool {
+    let sorted = |values: &[f64]| {
+        let pairs = || values.windows(2);
+        pairs().any(|w| w[0] != w[1]) && (pairs().all(|w| w[0] <= w[1]) || pairs().all(|w| w[0] >= w[1]))
+    };
+    let blocks = |values: &[f64]| {
+        let count = distinct(values.iter());
+        count > 1 && 2 * count <= values.len() && values.windows(2).filter(|w| w[0] != w[1]).count() + 1 == count
+    };
+    let column = |at: usize| x[at..].iter().step_by(d).copied().collect::<Vec<f64>>();
+    sorted(y) || (0..d).map(column).any(|values| sorted(&values) || blocks(&values))
+}
+
+impl Fitted {
+    /// Whether the model was trained on rows of categories, where repeated inputs are no fault.
+    pub fn is_of_categories(&self) -> bool {
+        let Observations { x, d, .. } = &self.data;
+        (0..*d).all(|at| distinct(x[at..].iter().step_by(*d)) <= CATEGORIES)
+    }
+
+    /// The rows of a table with the inputs of training rows; none if the model does not hold all training rows.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn copies(&self, data: &Dataset) -> Result<Option<Copies>> {
+        if self.data.n() != self.summary.rows {
+            return Ok(None);
+        }
+        let (x, _) = self.standardise(data)?;
+        let mut known: HashMap<Vec<u64>, Vec<f64>> = HashMap::new();
+        for (row, y) in self.data.x.chunks(self.data.d).zip(&self.data.y) {
+            known.entry(bits(row)).or_default().push(*y);
+        }
+        let y = if data.y.is_some() { self.target_scale.forward(data)? } else { Vec::new() };
+        let mut copies = Copies::default();
+        for (i, row) in x.chunks(self.data.d).enumerate() {
+            if let Some(targets) = known.get(&bits(row)) {
+                copies.inputs.push(i);
+                copies.whole.extend(y.get(i).is_some_and(|y| targets.contains(y)).then_some(i));
+            }
+        }
+        Ok(Some(copies))
+    }
+
+    /// The training rows that stand for new rows when they are left out, given the standardised residuals of all rows:
+    /// those whose inputs occur once, because rows with a twin look too good. If most rows have a twin, or if rows with
+    /// a twin have larger errors than the others, all of them.
+    pub(super) fn tested(&self, z: &[f64]) -> Vec<usize> {
+        let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
+        let rows = || self.data.x.chunks(self.data.d).map(bits);
+        rows().for_each(|row| *counts.entry(row).or_default() += 1);
+        let (mut single, mut twins) = (Vec::new(), Vec::new());
+        rows().enumerate().for_each(|(i, row)| if counts[&row] == 1 { &mut single } else { &mut twins }.push(i));
+        let error = |rows: &[usize]| rows.iter().map(|row| z[*row].abs()).sum::<f64>() / rows.len().max(1) as f64;
+        let too_good = single.len() >= twins.len() && error(&twins) < error(&single);
+        if too_good { single } else { (0..z.len()).collect() }
+    }
+}

@@ -1,0 +1,65 @@
+//! Rows that lie outside the training rows.
+
+use super::Fitted;
+use crate::data::Dataset;
+use crate::error::Result;
+
+/// Rows that lie outside the training data's range.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outside {
+    /// How many rows do, in any input.
+    pub rows: usize,
+    /// For each such input: its name, how many rows, and the training data's range in the data's units.
+    pub inputs: Vec<(String, usize, [f64; 2])>,
+}
+
+impl Fitted {
+    /// The input for which the largest share of some standardised rows, at least half, lies outside the training range.
+    pub(super) fn beyond(&self, x: &[f64]) -> Option<(usize, f64)> {
+        let (d, ranges) = (self.data.d, self.ranges());
+        let share = |input: usize| {
+            let outside = x[input..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[input])).count();
+            outside as f64 / (x.len() / d) as f64
+        };
+        let shares = (0..d).map(|input| (input, share(input))).filter(|(_, share)| *share >= 0.5);
+        // Of equal shares, the first.
+        shares.reduce(|best, found| if found.1 > best.1 { found } else { best })
+    }
+
+    /// The rows of a table that lie outside the range of the training data. A model only guesses there.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn outside(&self, data: &Dataset) -> Result<Outside> {
+        let (x, _) = self.standardise(data)?;
+        let (d, names) = (self.data.d, self.input_names());
+        let (ranges, user) = (self.ranges(), self.input_ranges());
+        let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
+        let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
+        for (column, name) in names.into_iter().enumerate() {
+            let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
+            outside.inputs.extend((count > 0).then_some((name, count, user[column])));
+        }
+        Ok(outside)
+    }
+
+    /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.
+    pub fn input_ranges(&self) -> Vec<[f64; 2]> {
+        let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
+        self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
+    }
+
+    /// The range of each input over the training rows, standardised.
+    pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
+        match self.summary.ranges.as_ref().filter(|ranges| ranges.len() == self.data.d) {
+            Some(ranges) => ranges.clone(),
+            None => self.data.ranges(),
+        }
+    }
+}
+
+/// Whether a value lies outside a range by more than rounding.
+fn is_beyond(value: f64, [low, high]: [f64; 2]) -> bool {
+    let slack = 1e-9 * (high - low).max(f64::MIN_POSITIVE);
+    value < low - slack || value > high + slack
+}
