@@ -131,7 +131,7 @@ fn a_forecast_is_told_to_be_one_and_asks_for_trend_and_season() {
 fn a_season_needs_a_time_and_several_waves() {
     let sine = fit(
         &table(&["x"], 300, |i| {
-            let x = -3.14 + 6.28 * i as f64 / 299.0;
+            let x = TAU * (i as f64 / 299.0 - 0.5);
             vec![x, x.sin()]
         }),
         Settings::default(),

@@ -770,8 +770,8 @@ fn error_bars_are_told_and_calibrated() {
     let fit = ["fit", "t.csv", "-o", "m.cagey", "--steps", "30", "--json"];
     let plain = folder.json(&[&fit[..], &["--calibrate", "no"]].concat());
     assert!(plain["calibration"].is_null());
-    let remedies = plain["left_out"]["remedies"].as_array().unwrap();
-    assert!(remedies.iter().any(|remedy| remedy == "heavy_tails"), "{plain}");
+    let findings = plain["left_out"]["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|found| !found["heavy_tails"].is_null()), "{plain}");
     let calibrated = folder.json(&[&fit[..], &["--calibrate", "--holdout", "0.2"]].concat());
     assert!(calibrated["calibration"]["gain"].as_f64().unwrap() > 10.0, "{calibrated}");
     let [own, before] = [&calibrated["scores"], &calibrated["scores"]["uncalibrated"]];

@@ -27,7 +27,7 @@ pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {
     let n = x.len() as f64;
     let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
     let span = high - low;
-    if x.len() < FEW || !(span > 0.0) {
+    if x.len() < FEW || span <= 0.0 {
         return Vec::new();
     }
     let t: Vec<f64> = x.iter().map(|x| 2.0 * (x - low) / span - 1.0).collect();
