@@ -27,7 +27,73 @@ fn cases() -> Vec<Predictive> {
         Predictive::LogNormal { mu: -1.0, sigma: 0.8, shift: 0.0 },
         Predictive::Student { mean: 0.7, scale: 0.4, df: 14.0 },
         Predictive::Student { mean: -2.0, scale: 3.0, df: 25.0 },
+        averages()[0].clone(),
+        averages()[1].clone(),
     ]
+}
+
+/// Averages of normal distributions, and of distributions of every kind.
+fn averages() -> [Predictive; 2] {
+    let normal = |mean, sd| Predictive::Normal { mean, sd };
+    [
+        Predictive::Average(vec![(0.6, normal(0.0, 1.0)), (0.3, normal(2.0, 0.3)), (0.1, normal(-1.0, 2.0))]),
+        Predictive::Average(vec![
+            (0.5, normal(1.0, 0.4)),
+            (0.3, Predictive::LogNormal { mu: 0.1, sigma: 0.4, shift: 0.0 }),
+            (0.2, Predictive::Student { mean: 0.8, scale: 0.5, df: 14.0 }),
+        ]),
+    ]
+}
+
+#[test]
+fn averages_are_weighted_sums_of_densities() {
+    for average in averages() {
+        let Predictive::Average(parts) = &average else { unreachable!() };
+        let weighted = |f: &dyn Fn(&Predictive) -> f64| parts.iter().map(|(w, part)| w * f(part)).sum::<f64>();
+        for y in [-3.0, 0.2, 1.1, 4.0] {
+            assert!((average.cdf(y) - weighted(&|p| p.cdf(y))).abs() < 1e-14);
+            assert!((average.log_density(y) - weighted(&|p| p.log_density(y).exp()).ln()).abs() < 1e-12);
+            assert!((0.5 * libm::erfc(-average.standardised(y) / 2f64.sqrt()) - average.cdf(y)).abs() < 1e-12);
+        }
+        let square = weighted(&|p| p.sd().powi(2) + p.mean().powi(2)) - average.mean().powi(2);
+        assert!((average.sd() - square.sqrt()).abs() < 1e-12);
+        for p in [1e-9, 0.025, 0.31, 0.5, 0.975, 1.0 - 1e-9] {
+            let quantile = average.quantile(p);
+            assert!((average.cdf(quantile) - p).abs() < 1e-12, "{p}");
+        }
+        assert!(average.quantile(0.0) == f64::NEG_INFINITY && average.quantile(1.0) == f64::INFINITY);
+        // Far out, the tails keep their digits.
+        for z in [-20.0, 20.0] {
+            let y = Predictive::Average(vec![(0.5, Predictive::Normal { mean: 0.0, sd: 1.0 }); 2]).standardised(z);
+            assert!((y - z).abs() < 1e-9, "{y}");
+        }
+        // Evenly spaced probabilities draw a sample with the same moments.
+        let draws: Vec<f64> = (0..20_000).map(|i| average.draw((i as f64 + 0.5) / 20_000.0)).collect();
+        let mean = draws.iter().sum::<f64>() / 20_000.0;
+        assert!((mean - average.mean()).abs() < 1e-4, "{mean}");
+    }
+}
+
+#[test]
+fn the_crps_of_averages_of_normal_distributions_has_a_closed_form() {
+    let [average, _] = averages();
+    let Predictive::Average(parts) = &average else { unreachable!() };
+    // E|X| of a normal X (Grimit et al. 2006).
+    let size = |mean: f64, sd: f64| {
+        let z = mean / sd;
+        let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        2.0 * sd * density + mean * (1.0 - libm::erfc(z / 2f64.sqrt()))
+    };
+    for y in [-4.0, 0.0, 1.9, 30.0] {
+        let mut expected = 0.0;
+        for (w, a) in parts {
+            expected += w * size(y - a.mean(), a.sd());
+            for (v, b) in parts {
+                expected -= 0.5 * w * v * size(a.mean() - b.mean(), a.sd().hypot(b.sd()));
+            }
+        }
+        assert!((average.crps(y) - expected).abs() < 1e-8 * (1.0 + expected), "{} {expected}", average.crps(y));
+    }
 }
 
 /// The ends of a range that contains almost all of the distribution.
@@ -151,7 +217,7 @@ fn mean_crps_of_log_normal(mu: f64, sigma: f64) -> f64 {
 #[test]
 fn constant_targets_have_no_r2_and_json_stays_free_of_nan() {
     let p = Predictive::Normal { mean: 0.1, sd: 1.0 };
-    let scores = score(&[0.1; 7], &[p; 7]).unwrap();
+    let scores = score(&[0.1; 7], &vec![p; 7]).unwrap();
     assert_eq!(scores.r2, None);
     let json = serde_json::to_string(&scores).unwrap();
     for field in ["n", "rmse", "mae", "r2", "nlpd", "crps", "coverage_50", "coverage_90", "coverage_95", "width_95"] {
@@ -165,13 +231,13 @@ fn constant_targets_have_no_r2_and_json_stays_free_of_nan() {
 fn what_cannot_be_scored_is_an_error() {
     let p = Predictive::Normal { mean: 0.0, sd: 1.0 };
     assert!(matches!(score(&[], &[]), Err(Error::Shape { .. })));
-    assert!(matches!(score(&[1.0], &[p, p]), Err(Error::Shape { .. })));
+    assert!(matches!(score(&[1.0], &[p.clone(), p.clone()]), Err(Error::Shape { .. })));
     let log = Predictive::LogNormal { mu: 0.0, sigma: 1.0, shift: 0.0 };
-    let message = score(&[1.0, -2.0], &[log, log]).unwrap_err().to_string();
+    let message = score(&[1.0, -2.0], &[log.clone(), log]).unwrap_err().to_string();
     assert!(message.contains("target 2") && message.contains("-2"), "{message}");
     let degenerate = Predictive::Normal { mean: 0.0, sd: 0.0 };
-    assert!(matches!(score(&[1.0, 2.0], &[p, degenerate]), Err(Error::NotFinite(_))));
-    assert!(matches!(score(&[f64::NAN, 2.0], &[p, p]), Err(Error::NotFinite(_))));
+    assert!(matches!(score(&[1.0, 2.0], &[p.clone(), degenerate]), Err(Error::NotFinite(_))));
+    assert!(matches!(score(&[f64::NAN, 2.0], &[p.clone(), p]), Err(Error::NotFinite(_))));
 }
 
 proptest! {

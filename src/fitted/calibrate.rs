@@ -27,12 +27,14 @@ fn enough(n: usize) -> Result<()> {
 impl Fitted {
     /// Whether predictions differ from the model's own.
     pub fn is_calibrated(&self) -> bool {
-        self.calibration.is_some() || self.temperature.is_some()
+        let alone = |fitted: &Self| fitted.calibration.is_some() || fitted.temperature.is_some();
+        alone(self) || self.members().iter().any(|member| alone(&member.fitted))
     }
 
     /// The same model without its calibration.
     pub fn uncalibrated(&self) -> Self {
-        Self { calibration: None, temperature: None, ..self.clone() }
+        let plain = |fitted: &Self| Self { calibration: None, temperature: None, ..fitted.clone() };
+        self.each_kept(plain)
     }
 
     /// The same model with intervals from standardised residuals of rows that it was not trained on; for classes, with
@@ -42,6 +44,9 @@ impl Fitted {
     /// [`Error::Usage`] for likelihoods of neither Gaussian targets nor classes, [`Error::Data`] for fewer than 20
     /// rows, and as [`predict`](Self::predict).
     pub fn calibrated_on(&self, data: &Dataset) -> Result<Self> {
+        if !self.members().is_empty() {
+            return self.each(|member| member.calibrated_on(data));
+        }
         let plain = self.uncalibrated();
         if self.has_classes() {
             return plain.with_temperature(data);
@@ -58,6 +63,9 @@ impl Fitted {
     /// [`Error::Usage`] for models without leave-one-out predictions in closed form, [`Error::Data`] for fewer than 20
     /// rows.
     pub fn calibrated_by_leaving_out(&self) -> Result<Self> {
+        if !self.members().is_empty() {
+            return self.each(Self::calibrated_by_leaving_out);
+        }
         let plain = self.uncalibrated();
         let z = plain.closed()?.standardised();
         let z: Vec<f64> = self.tested(&z).into_iter().map(|row| z[row]).collect();

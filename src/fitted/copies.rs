@@ -85,7 +85,8 @@ impl Fitted {
         for (row, y) in self.data.x.chunks(self.data.d).zip(&self.data.y) {
             known.entry(bits(row)).or_default().push(*y);
         }
-        let y = if data.y.is_some() { self.target_scale.forward(data)? } else { Vec::new() };
+        // A target without the transform is not that of a training row.
+        let y = if data.y.is_some() { self.target_scale.forward(data).unwrap_or_default() } else { Vec::new() };
         let mut copies = Copies::default();
         for (i, row) in x.chunks(self.data.d).enumerate() {
             if let Some(targets) = known.get(&bits(row)) {

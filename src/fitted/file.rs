@@ -1,15 +1,17 @@
 //! A fitted model as one file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::columns::input_names;
 use super::registry::Registry;
 use super::shards::{Closed, Rows, Whereabouts};
-use super::{Fitted, Settings, Summary, build, precision};
+use super::{Fitted, Member, Settings, Summary, build, precision};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -43,6 +45,9 @@ impl Fitted {
     }
 
     fn file(&self) -> Result<ModelFile> {
+        if !self.members().is_empty() {
+            return self.file_of_members();
+        }
         let not_saved = |what: &str| Err(Error::Data(format!("{what}, so the model is not saved")));
         if let Some((path, problem)) =
             self.model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?)))
@@ -75,13 +80,50 @@ impl Fitted {
         let (n, d) = (data.n(), data.d);
         let array =
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
-        let mut arrays: std::collections::BTreeMap<String, Array> =
+        let mut arrays: BTreeMap<String, Array> =
             [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
         if let Some(values) = &data.auxiliary {
             arrays.insert("noise".into(), array(values, &[n]));
         }
         arrays.extend(saved.arrays);
         Ok(ModelFile { document, arrays })
+    }
+
+    /// The file of an average: the documents of its members with their weights, and their arrays, whose names begin with
+    /// the member's number.
+    fn file_of_members(&self) -> Result<ModelFile> {
+        let mut whole = ModelFile::default();
+        let mut members = Vec::new();
+        for (k, Member { weight, evidence, left_out, fitted }) in self.members().iter().enumerate() {
+            let ModelFile { document, arrays } = fitted.file()?;
+            members.push(json!({ "weight": weight, "evidence": evidence, "left_out": left_out, "model": document }));
+            whole.arrays.extend(arrays.into_iter().map(|(name, array)| (prefix(k) + &name, array)));
+        }
+        whole.document = json!({ "average": members });
+        Ok(whole)
+    }
+
+    /// The average that [`file_of_members`](Self::file_of_members) wrote.
+    fn read_members(
+        members: Vec<MemberDocument>,
+        mut file: ModelFile,
+        name: &str,
+        (registry, rows): (&Registry, Rows),
+        compute: Option<Compute>,
+    ) -> Result<Self> {
+        let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
+        let mut read = Vec::new();
+        for (k, MemberDocument { weight, evidence, left_out, model }) in members.into_iter().enumerate() {
+            let own = |(full, array): (String, Array)| Some((full.strip_prefix(&prefix(k))?.to_string(), array));
+            let arrays = file.arrays.extract_if(.., |name, _| name.starts_with(&prefix(k))).filter_map(own).collect();
+            let fitted = Self::read(ModelFile { document: model, arrays }, name, (registry, rows), compute)?;
+            read.push(Member { weight, evidence, left_out, fitted });
+        }
+        let sum: f64 = read.iter().map(|member| member.weight).sum();
+        if !read.iter().all(|member| member.weight >= 0.0) || (sum - 1.0).abs() > 1e-9 {
+            return Err(bad("the weights of its average are not shares of 1".into()));
+        }
+        Self::of_members(read).map_err(|error| bad(error.to_string()))
     }
 
     /// The kernel in the units of the data, or as the model sees it if its numbers are too small or too large in these
@@ -150,6 +192,9 @@ impl Fitted {
         compute: Option<Compute>,
     ) -> Result<Self> {
         let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
+        if let Some(members) = part::<Option<Vec<MemberDocument>>>(&mut file.document, "average").map_err(bad)? {
+            return Self::read_members(members, file, name, (registry, rows), compute);
+        }
         let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
         let Description {
             schema,
@@ -235,8 +280,23 @@ impl Fitted {
             data,
             whereabouts,
             posterior,
+            members: Arc::default(),
         })
     }
+}
+
+/// What the names of a member's arrays begin with.
+fn prefix(k: usize) -> String {
+    format!("{k}.")
+}
+
+/// What a file says about a member of an average.
+#[derive(Deserialize)]
+struct MemberDocument {
+    weight: f64,
+    evidence: f64,
+    left_out: f64,
+    model: Value,
 }
 
 /// What a file says about a model, without its arrays.

@@ -2,6 +2,7 @@
 
 mod advice;
 mod alternatives;
+pub mod average;
 mod build;
 mod calibrate;
 mod columns;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use alternatives::Alternative;
+pub use average::Member;
 pub use copies::Copies;
 pub use outside::Outside;
 pub use plan::{Cost, Plan};
@@ -114,6 +116,8 @@ pub struct Fitted {
     /// Where the rows are, if none are in `data`.
     whereabouts: Option<Whereabouts>,
     posterior: Arc<dyn Posterior>,
+    /// The models of an average, the heaviest first: all other fields are its. None of a single model.
+    members: Arc<[Member]>,
 }
 
 impl Fitted {
@@ -132,7 +136,7 @@ impl Fitted {
         Plan::new(schema, data, settings, config.seed, registry)?.train(config, observers)
     }
 
-    /// The posterior over the latent functions, in standardised units.
+    /// The posterior over the latent functions, in standardised units; of an average, that of its heaviest member.
     pub fn posterior(&self) -> &dyn Posterior {
         &*self.posterior
     }
@@ -190,12 +194,16 @@ impl Fitted {
         self.model.likelihood().noise()
     }
 
-    /// The same model with more rows, without another training: parameters and scales stay the same.
+    /// The same model with more rows, without another training: parameters and scales stay the same; of an average, the
+    /// weights change.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose posterior cannot grow, and as [`predict`](Self::predict) and
     /// [`check_targets`](Self::check_targets) for the rows.
     pub fn update(&self, more: &Dataset) -> Result<Self> {
+        if !self.members.is_empty() {
+            return self.mixed_update(more);
+        }
         self.check_targets(more)?;
         let (inputs, target) = (self.input_scale.clone(), self.target_scale);
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
@@ -221,6 +229,9 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and errors of the solve.
     pub fn refined(&self, actions: usize) -> Result<Self> {
+        if !self.members.is_empty() {
+            return self.each(|member| member.refined(actions));
+        }
         let Some(posterior) = self.posterior.computation_aware() else {
             return Err(Error::Usage(format!(
                 "more actions are for computation-aware models, and this is: {}",
@@ -246,6 +257,9 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models without parts, and for an unknown rule.
     pub fn aggregated(&self, rule: &str) -> Result<Self> {
+        if !self.members.is_empty() {
+            return self.each(|member| member.aggregated(rule));
+        }
         Ok(Self {
             posterior: self.aggregates()?.by(rule)?.into(),
             calibration: self.calibration.filter(|calibration| calibration.source == Source::FewRows),

@@ -74,20 +74,40 @@ impl Fitted {
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, for which there is
     /// [`predict_targets`](Self::predict_targets); [`Error::Data`] for inputs too far away for finite predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        if !self.members.is_empty() {
+            return self.averaged(|member| member.predict(data));
+        }
+        let predict = |data: &Dataset| -> Result<Vec<[f64; 2]>> {
+            let (x, known) = self.standardise(data)?;
+            self.with_noise(&x, known.as_deref())
+        };
+        let marginals = in_columns(self.mixed(data, predict, joined)?);
+        Ok(self.calibrated(self.in_user_units(&marginals)))
+    }
+
+    /// [`predict`](Self::predict) at standardised inputs, row-major, with the known noise variances of rows if there are
+    /// any.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn predict_at(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<Predictive>> {
+        if !self.members.is_empty() {
+            return self.averaged(|member| member.predict_at(x, known));
+        }
+        Ok(self.calibrated(self.in_user_units(&in_columns(self.with_noise(x, known)?))))
+    }
+
+    /// Mean and variance of standardised targets at standardised inputs.
+    fn with_noise(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<[f64; 2]>> {
         let Some(learned) = self.noise() else {
             let likelihood = self.model.likelihood().text();
             return Err(Error::Usage(format!("predictions under the {likelihood} likelihood have no closed form")));
         };
-        let predict = |data: &Dataset| -> Result<Vec<[f64; 2]>> {
-            let (x, known) = self.standardise(data)?;
-            let mut pairs = self.latent(&x)?;
-            for (i, [_, variance]) in pairs.iter_mut().enumerate() {
-                *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
-            }
-            Ok(pairs)
-        };
-        let marginals = in_columns(self.mixed(data, predict, joined)?);
-        Ok(self.calibrated(self.in_user_units(&marginals)))
+        let mut pairs = self.latent(x)?;
+        for (i, [_, variance]) in pairs.iter_mut().enumerate() {
+            *variance += learned + known.map_or(0.0, |known| known[i]);
+        }
+        Ok(pairs)
     }
 
     /// Remarks on predictions at the rows of a table, for example on rows outside the region that the model knows.
@@ -114,6 +134,9 @@ impl Fitted {
     /// As [`predict`](Self::predict).
     pub fn predict_mean(&self, x: &[f64]) -> Result<Vec<f64>> {
         let data = self.table(x)?;
+        if !self.members.is_empty() {
+            return Ok(self.predict(&data)?.iter().map(Predictive::mean).collect());
+        }
         if self.noise().is_none() {
             return Ok(self.predict_targets(&data)?.iter().map(TargetPrediction::mean).collect());
         }
@@ -155,6 +178,10 @@ impl Fitted {
     /// As the posterior's; [`Error::Shape`] if there is not one auxiliary value for each row, [`Error::Data`] for an
     /// invalid one.
     pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
+        if !self.members.is_empty() {
+            let problem = "an average of models of gaussian targets predicts their distributions itself: ask for those";
+            return Err(Error::Usage(problem.into()));
+        }
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
         if let Some(auxiliary) = auxiliary.filter(|auxiliary| auxiliary.len() != rows) {
@@ -209,8 +236,22 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        if !self.members.is_empty() {
+            return self.averaged(|member| member.predict_latent(data));
+        }
         let predict = |data: &Dataset| self.latent(&self.standardise(data)?.0);
         Ok(self.in_user_units(&in_columns(self.mixed(data, predict, joined)?)))
+    }
+
+    /// [`predict_latent`](Self::predict_latent) at standardised inputs, row-major.
+    ///
+    /// # Errors
+    /// As [`predict_latent`](Self::predict_latent).
+    pub fn latent_at(&self, x: &[f64]) -> Result<Vec<Predictive>> {
+        if !self.members.is_empty() {
+            return self.averaged(|member| member.latent_at(x));
+        }
+        Ok(self.in_user_units(&in_columns(self.latent(x)?)))
     }
 
     /// Mean and variance of every latent function at the rows of a table, as the model sees them.
@@ -232,13 +273,17 @@ impl Fitted {
     }
 
     /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
-    /// target, in those of its transform). They are differentiable in x: on an autodiff device, gradients reach it.
+    /// target, in those of its transform; of an average, of the target itself). They are differentiable in x: on an
+    /// autodiff device, gradients reach it.
     /// Parameters are constants.
     ///
     /// # Errors
     /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
     /// for models without such a posterior.
     pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
+        if !self.members.is_empty() {
+            return self.mixed_moments(&x);
+        }
         let (d, device, dtype) = (self.data.d, x.device(), x.dtype());
         if x.dims()[1] != d {
             return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));

@@ -25,7 +25,7 @@ pub struct LeftOut {
     pub y: Vec<f64>,
     /// Their predictions.
     pub predictions: Vec<Predictive>,
-    marginals: Marginals,
+    pub(super) marginals: Marginals,
 }
 
 impl LeftOut {
@@ -57,6 +57,9 @@ impl Fitted {
     /// # Errors
     /// Errors of that computation.
     pub fn left_out(&self) -> Result<Option<LeftOut>> {
+        if !self.members.is_empty() {
+            return self.mixed_left_out();
+        }
         let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
         let mut marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
         // A model may use some of the rows only: then the others have no leave-one-out predictions.

@@ -1,5 +1,6 @@
 //! How well predictions fit held-out targets (real numbers, classes and counts), and whether intervals hold.
 
+mod average;
 mod calibration;
 mod classification;
 mod counts;

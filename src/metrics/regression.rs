@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
+use super::average;
 use super::mixture::Mixture;
 use super::student::StudentT;
 use crate::{Error, Result};
 
 /// The predictive distribution of one target.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Predictive {
@@ -47,6 +48,8 @@ pub enum Predictive {
         /// The distribution of Z.
         shape: Mixture,
     },
+    /// `p(y) = Σ w p(y)`: weights, which sum to 1, and the distributions that several models predict.
+    Average(Vec<(f64, Predictive)>),
 }
 
 impl Predictive {
@@ -55,6 +58,7 @@ impl Predictive {
         match *self {
             Self::Normal { mean, .. } | Self::Student { mean, .. } | Self::Mixed { mean, .. } => mean,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + 0.5 * sigma * sigma, shift),
+            Self::Average(ref parts) => average::mean(parts),
         }
     }
 
@@ -68,6 +72,7 @@ impl Predictive {
             }
             Self::Student { scale, df, .. } => StudentT { df: Some(df), scale }.sd(),
             Self::Mixed { sd, shape, .. } => sd * shape.sd(),
+            Self::Average(ref parts) => average::sd(parts),
         }
     }
 
@@ -81,6 +86,7 @@ impl Predictive {
         match *self {
             Self::Student { mean, scale, df } => mean + StudentT { df: Some(df), scale }.quantile(p),
             Self::Mixed { mean, sd, shape } => mean + sd * shape.quantile(p),
+            Self::Average(ref parts) => average::quantile(parts, p),
             _ => self.at(-SQRT_2 * erfc_inv(2.0 * p)),
         }
     }
@@ -90,7 +96,17 @@ impl Predictive {
         match *self {
             Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.cdf(y - mean),
             Self::Mixed { mean, sd, shape } => shape.cdf((y - mean) / sd),
+            Self::Average(ref parts) => average::cdf(parts, y),
             _ => normal_cdf(self.standardised(y)),
+        }
+    }
+
+    /// `P(target > y)`, accurate to all digits where it is small.
+    pub(super) fn above(&self, y: f64) -> f64 {
+        match self {
+            Self::Student { mean, .. } | Self::Mixed { mean, .. } => self.cdf(mean - (y - mean)),
+            Self::Average(parts) => average::above(parts, y),
+            _ => normal_cdf(-self.standardised(y)),
         }
     }
 
@@ -105,6 +121,20 @@ impl Predictive {
                 let tail = self.cdf(mean - (y - mean).abs());
                 (SQRT_2 * erfc_inv(2.0 * tail)).min(MOST).copysign(y - mean)
             }
+            Self::Average(ref parts) => {
+                let (below, above) = (average::cdf(parts, y), average::above(parts, y));
+                let size = (SQRT_2 * erfc_inv(2.0 * below.min(above))).min(MOST);
+                if above < below { size } else { -size }
+            }
+        }
+    }
+
+    /// The end of the support: all targets are larger.
+    fn least(&self) -> f64 {
+        match self {
+            Self::LogNormal { shift, .. } => 0.0 - shift,
+            Self::Average(parts) => parts.iter().map(|(_, part)| part.least()).fold(f64::INFINITY, f64::min),
+            _ => f64::NEG_INFINITY,
         }
     }
 
@@ -115,14 +145,15 @@ impl Predictive {
 
     /// The log density at `y`; `−∞` outside the support.
     pub fn log_density(&self, y: f64) -> f64 {
-        let z = self.standardised(y);
         let log_slope = match *self {
             Self::Normal { sd, .. } => -sd.ln(),
             Self::LogNormal { sigma, shift, .. } if y + shift > 0.0 => -sigma.ln() - (y + shift).ln(),
             Self::LogNormal { .. } => return f64::NEG_INFINITY,
             Self::Student { mean, scale, df } => return StudentT { df: Some(df), scale }.log_density(y - mean),
             Self::Mixed { mean, sd, shape } => return shape.log_density((y - mean) / sd) - sd.ln(),
+            Self::Average(ref parts) => return average::log_density(parts, y),
         };
+        let z = self.standardised(y);
         log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
     }
 
@@ -142,6 +173,7 @@ impl Predictive {
             }
             Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.crps(y - mean),
             Self::Mixed { mean, sd, shape } => sd * shape.crps((y - mean) / sd),
+            Self::Average(ref parts) => average::crps(parts, y),
         }
     }
 
@@ -159,7 +191,7 @@ impl Predictive {
         match *self {
             Self::Normal { mean, sd } => mean + sd * z,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + sigma * z, shift),
-            Self::Student { .. } | Self::Mixed { .. } => self.quantile(normal_cdf(z)),
+            Self::Student { .. } | Self::Mixed { .. } | Self::Average(_) => self.quantile(normal_cdf(z)),
         }
     }
 }
@@ -170,8 +202,8 @@ pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
     let mut known: Option<(Predictive, f64)> = None;
     let of = |prediction: &Predictive| {
         let Some((standard, mean, scale)) = prediction.standard() else { return prediction.quantile(p) };
-        let z = match known {
-            Some((shape, z)) if shape == standard => z,
+        let z = match &known {
+            Some((shape, z)) if *shape == standard => *z,
             _ => standard.quantile(p),
         };
         known = Some((standard, z));
@@ -229,14 +261,13 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
     }
     let pairs = || y.iter().copied().zip(predictions);
     for (i, (y, p)) in pairs().enumerate() {
-        if let Predictive::LogNormal { shift, .. } = p
-            && y + shift <= 0.0
-        {
+        let least = p.least();
+        if y <= least {
             return Err(Error::Data(format!(
                 "target {} is {y}, but a log-normal prediction needs targets above {}; score such rows with an \
                  untransformed model",
                 i + 1,
-                0.0 - shift
+                least
             )));
         }
     }

@@ -50,8 +50,9 @@ pub struct Report<'a> {
     pub x: &'a [f64],
 }
 
-/// Sees every step of a training and may end it.
-pub trait Observer {
+/// Sees every step of a training and may end it. The members of an average train in threads of their own, so observers
+/// move between threads.
+pub trait Observer: Send {
     /// Called before the first evaluation.
     fn start(&mut self, plan: &Plan) {
         let _ = plan;
@@ -150,7 +151,7 @@ impl<W: Write> Log<W> {
     }
 }
 
-impl<W: Write> Observer for Log<W> {
+impl<W: Write + Send> Observer for Log<W> {
     fn start(&mut self, plan: &Plan) {
         let Plan { dim, optimizer, steps, restarts, .. } = plan;
         self.line(format_args!("{optimizer}: {dim} parameters, {steps} steps, initial points: {restarts}"));

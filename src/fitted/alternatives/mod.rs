@@ -49,7 +49,13 @@ impl Fitted {
     /// Errors of leaving rows out. An alternative that cannot be trained is left out.
     pub fn alternatives(&self, found: &[Finding], time: Duration, registry: &Registry) -> Result<Vec<Alternative>> {
         let known = self.settings.auxiliary_column.is_some();
-        if !self.is_gaussian() || known || self.data.n() < FEW || self.summary.iterations == 0 {
+        // An average has tried several kernels, and a change of one member is none of the average.
+        if !self.members.is_empty()
+            || !self.is_gaussian()
+            || known
+            || self.data.n() < FEW
+            || self.summary.iterations == 0
+        {
             return Ok(Vec::new());
         }
         let beyond = found.iter().find_map(|found| match found {

@@ -14,7 +14,7 @@ use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::shards::Tables;
 use super::stored::{Seen, Stored};
-use super::{Settings, advice, leak, weak_prior};
+use super::{Settings, advice, average, leak, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::error::{Error, Result};
@@ -46,6 +46,8 @@ pub struct Plan {
     ranks: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
+    /// The other models of an average.
+    others: Vec<Plan>,
 }
 
 /// The cost of one evaluation of the objective and its gradient.
@@ -64,6 +66,38 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        match average::asked(&settings)? {
+            Some(log) => Self::average(schema, data, average::candidates(&settings, data, log), seed, registry),
+            None => Self::single(schema, data, settings, seed, registry),
+        }
+    }
+
+    /// Prepares an [average](super::Fitted::average) of models: one for each of these settings. All else that a plan
+    /// tells is about the first of them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for models that do not leave rows out in closed
+    /// form.
+    pub fn average(
+        schema: Schema,
+        data: &Dataset,
+        each: Vec<Settings>,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
+        let plan = |settings: Settings| {
+            let closed = registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some());
+            match closed && settings.likelihood.starts_with("gaussian") {
+                true => Self::single(schema.clone(), data, settings, seed, registry),
+                false => Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood))),
+            }
+        };
+        let mut plans = each.into_iter().map(plan).collect::<Result<Vec<Self>>>()?.into_iter();
+        let first = plans.next().ok_or_else(|| Error::Usage("an average needs one model or more".into()))?;
+        Ok(Self { others: plans.collect(), ..first })
+    }
+
+    fn single(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         let Some(share) = share_apart(&settings, data.n, registry)? else {
             enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
@@ -90,6 +124,10 @@ impl Plan {
     ) -> Result<Self> {
         schema.check(data)?;
         checks::check_filled(&schema, settings.auxiliary_column.as_deref())?;
+        if average::asked(&settings)?.is_some() {
+            let problem = "an average over kernels is for a table in memory; give a single kernel";
+            return Err(Error::Usage(problem.into()).about("Settings::kernel"));
+        }
         let inputs = Inputs::of(data, settings.auxiliary_column.as_deref())?;
         let Inputs { x, names, auxiliary } = &inputs;
         let d = names.len();
@@ -174,6 +212,7 @@ impl Plan {
             ranks: exchange::ranks().cloned(),
             weak_prior,
             warnings,
+            others: Vec::new(),
         })
     }
 
@@ -216,6 +255,16 @@ impl Plan {
         check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
     }
 
+    /// How many models are trained: several for an average.
+    pub fn models(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// The name of the target.
+    pub(super) fn target(&self) -> &str {
+        &self.schema.target
+    }
+
     /// What was asked for.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -250,7 +299,9 @@ impl Plan {
     /// Bytes that a training step takes, roughly; computed without touching the data.
     pub fn bytes(&self) -> f64 {
         let size = Size { rows: self.data.n(), columns: self.data.d, batch: self.batch() };
-        self.model.bytes(self.settings.compute, size)
+        // Each thread trains one of the models of an average.
+        let together = self.models().min(rayon::current_num_threads()) as f64;
+        together * self.model.bytes(self.settings.compute, size)
     }
 
     /// Evaluates the objective and its gradient once, as a training step does, to measure the cost.

@@ -7,7 +7,7 @@ use super::super::build::Form;
 use super::super::columns::{Units, input_names};
 use super::super::shards::Tables;
 use super::super::stored::Seen;
-use super::super::{Fitted, Summary, advice, precision};
+use super::super::{Fitted, Summary, advice, average, precision};
 use super::Plan;
 use crate::advice::Advice;
 use crate::data::Classes;
@@ -56,11 +56,24 @@ impl Plan {
         race(&mut self.model, &Track { training, sampled }, observers)
     }
 
-    /// Trains the model and conditions it on the data.
+    /// Trains the model and conditions it on the data; of an average, every model, each on one thread. What the
+    /// configuration allows in time is shared among them. One that fails is left out, with a warning.
     ///
     /// # Errors
     /// As training.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
+        match std::mem::take(&mut self.others) {
+            others if others.is_empty() => self.alone(config, observers),
+            others => average::train(std::iter::once(self).chain(others).collect(), config, observers),
+        }
+    }
+
+    /// Trains a single model.
+    pub(in crate::fitted) fn alone(
+        mut self,
+        config: &TrainConfig,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Fitted> {
         let compute = self.settings.compute;
         let began = Instant::now();
         let raced = self.race(config, observers)?;
@@ -131,6 +144,7 @@ impl Plan {
             data,
             whereabouts,
             posterior,
+            members: Arc::default(),
         };
         Ok(fitted.calibrate(apart.as_ref()))
     }

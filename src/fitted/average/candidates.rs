@@ -1,0 +1,57 @@
+//! The models that an average consists of.
+
+use crate::data::{Dataset, TargetTransform};
+use crate::error::{Error, Result};
+use crate::fitted::Settings;
+
+/// The text that stands for a kernel and asks for an average over kernels.
+pub const AVERAGE: &str = "average";
+
+/// The same without models of the target's logarithm.
+const PLAIN: &str = "average(log=false)";
+
+/// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether
+/// there is a linear trend, or nothing else. `docs/average.md` compares families.
+const KERNELS: [&str; 6] = ["matern32(ard)", "matern12(ard)", "rbf(ard)", "rbf", "linear + matern32(ard)", "linear"];
+
+/// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
+const OF_LOGARITHM: &str = "matern32(ard)";
+
+/// The settings of the models of an average: one for each kernel of a small family. With `log`, if all targets are
+/// positive and nothing else is known about them (a transform, or noise of rows), also one of the target's logarithm.
+/// The kernel of `settings` does not matter.
+pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
+    let positive = data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
+    let open = settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
+    let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
+    let mut all: Vec<Settings> = KERNELS.into_iter().map(with).collect();
+    if log && positive && open {
+        all.push(Settings { target_transform: TargetTransform::Log, ..with(OF_LOGARITHM) });
+    }
+    all
+}
+
+/// Seconds that one core takes for an average with so many rows and columns, roughly: what its members took on tables
+/// of 25 to 1,000 rows (`docs/average.md`).
+pub fn seconds(rows: usize, columns: usize) -> f64 {
+    let thousands = rows as f64 / 1e3;
+    5.0 * (0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
+}
+
+/// Whether settings ask for an average, and whether models of the logarithm may be among its members.
+///
+/// # Errors
+/// [`Error::Usage`] for other arguments of an average.
+pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<bool>> {
+    let text: String = settings.kernel.split_whitespace().collect();
+    match text.as_str() {
+        AVERAGE => Ok(Some(true)),
+        PLAIN => Ok(Some(false)),
+        other if other.starts_with("average(") => Err(Error::Usage(format!(
+            "kernel `{}`: an average is written `{AVERAGE}`, or `{PLAIN}` without models of the target's logarithm",
+            settings.kernel
+        ))
+        .about("Settings::kernel")),
+        _ => Ok(None),
+    }
+}

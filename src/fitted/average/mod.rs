@@ -1,0 +1,201 @@
+//! Weighted averages of fitted models: which kernel is right cannot be known from few rows, so several predict
+//! together.
+//!
+//! A member's weight is `exp(−n (e + l) / 2T)`, up to a factor. e is minus the log evidence (as training left it,
+//! priors included) and l the negative log density of the training rows, each left out in turn; both are per row and in
+//! the target's own units, so that models of a transformed target compare with others. Evidence alone (Bayesian model
+//! averaging, Hoeting et al. 1999) trusts the prior, and left-out densities alone a noisy estimate; their mean is
+//! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). `docs/average.md` has
+//! the measurements.
+
+mod candidates;
+mod mixed;
+mod train;
+
+use std::sync::Arc;
+
+pub(super) use candidates::asked;
+pub use candidates::{AVERAGE, candidates, seconds};
+pub(super) use train::train;
+
+use super::{Fitted, LeftOut, Settings, Summary};
+use crate::data::{Dataset, TargetTransform};
+use crate::error::{Error, Result};
+use crate::metrics::Predictive;
+use crate::models::fit;
+use crate::scope::Scope;
+use crate::threads;
+
+/// The temperature T of the weights.
+const TEMPERATURE: f64 = 16.0;
+
+/// One of the models that predict together.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its share of the predictive density. The weights of all members sum to 1.
+    pub weight: f64,
+    /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
+    pub evidence: f64,
+    /// Mean negative log density of the training rows, each left out in turn, in nats and the target's units.
+    pub left_out: f64,
+    /// The model, which predicts alone too.
+    pub fitted: Fitted,
+}
+
+impl Member {
+    /// A model and its measures, still without a weight.
+    fn of(fitted: Fitted) -> Result<Self> {
+        let Some(LeftOut { y, predictions, .. }) = fitted.left_out()? else {
+            return Err(unfit(&fitted.model.title()));
+        };
+        let n = y.len() as f64;
+        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / n;
+        let evidence = fitted.summary.loss - jacobian;
+        let left_out = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / n;
+        if !(evidence + left_out).is_finite() {
+            return Err(Error::NotFinite("its evidence, or the density of rows that it leaves out,".into()));
+        }
+        Ok(Self { weight: 0.0, evidence, left_out, fitted })
+    }
+
+    /// Its kernel, and the transform of the target if there is one.
+    pub fn name(&self) -> String {
+        name(&self.fitted.settings, &self.fitted.schema.target)
+    }
+}
+
+/// A candidate's kernel, and what it models of the target.
+fn name(settings: &Settings, target: &str) -> String {
+    let kernel = &settings.kernel;
+    match settings.target_transform {
+        TargetTransform::Identity => kernel.clone(),
+        TargetTransform::Log => format!("{kernel} of log({target})"),
+        TargetTransform::Log1p => format!("{kernel} of log(1 + {target})"),
+    }
+}
+
+/// The error for a model without a measure of how well it predicts rows that it has not seen.
+pub(super) fn unfit(model: &str) -> Error {
+    Error::Usage(format!(
+        "the models of an average are weighed by leaving rows out in closed form, which this one cannot: {model}; \
+         give a single kernel, or choose the exact model with the gaussian likelihood"
+    ))
+    .about("Settings::kernel")
+}
+
+impl Fitted {
+    /// An average of models that were fitted to the same rows, each at least once; see
+    /// [`members`](Self::members). Everything that belongs to a single model (its kernel, parameters, posterior) is
+    /// that of the heaviest member.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for no models, for models of other rows or columns, and for models without leave-one-out
+    /// predictions in closed form; [`Error::NotFinite`] if such a prediction is not finite.
+    pub fn average(models: Vec<Self>) -> Result<Self> {
+        Self::weighed(models.into_iter().map(Member::of).collect::<Result<_>>()?)
+    }
+
+    /// The models that predict together, the heaviest first; none if this is a single model.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Gives the members their weights.
+    fn weighed(mut members: Vec<Member>) -> Result<Self> {
+        let log = |m: &Member| -0.5 * m.fitted.summary.rows as f64 * (m.evidence + m.left_out) / TEMPERATURE;
+        let top = members.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
+        members.iter_mut().for_each(|member| member.weight = (log(member) - top).exp());
+        let sum: f64 = members.iter().map(|member| member.weight).sum();
+        members.iter_mut().for_each(|member| member.weight /= sum);
+        members.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        Self::of_members(members)
+    }
+
+    /// The average of members with weights.
+    pub(super) fn of_members(members: Vec<Member>) -> Result<Self> {
+        let Some(heaviest) = members.first() else {
+            return Err(Error::Usage("an average needs one model or more".into()));
+        };
+        let mut lead = heaviest.fitted.clone();
+        let same = |Member { fitted, .. }: &Member| {
+            fitted.members.is_empty()
+                && fitted.schema == lead.schema
+                && fitted.input_scale == lead.input_scale
+                && fitted.data.x == lead.data.x
+        };
+        if !members.iter().all(same) {
+            return Err(Error::Usage("an average is of single models of the same rows and columns".into()));
+        }
+        let sum = |of: fn(&Self) -> usize| members.iter().map(|member| of(&member.fitted)).sum::<usize>();
+        lead.summary.iterations = sum(|fitted| fitted.summary.iterations);
+        lead.summary.evaluations = sum(|fitted| fitted.summary.evaluations);
+        lead.summary.seconds = members.iter().map(|member| member.fitted.summary.seconds).sum();
+        Ok(Self { members: Arc::from(members), ..lead })
+    }
+
+    /// The average after a change of every member; their weights change too.
+    pub(super) fn each(&self, change: impl Fn(&Self) -> Result<Self>) -> Result<Self> {
+        Self::average(self.members.iter().map(|member| change(&member.fitted)).collect::<Result<_>>()?)
+    }
+
+    /// The average after a change of every member's predictions; weights stay.
+    pub(super) fn each_kept(&self, change: impl Fn(&Self) -> Self) -> Self {
+        let changed = |member: &Member| Member { fitted: change(&member.fitted), ..member.clone() };
+        Self { members: self.members.iter().map(changed).collect(), ..change(self) }
+    }
+
+    /// The average with more rows. A model of the logarithm has no density at a target without one and is left out.
+    pub(super) fn mixed_update(&self, more: &Dataset) -> Result<Self> {
+        let able = |member: &&Member| member.fitted.target_scale.forward(more).is_ok();
+        let updated = |member: &Member| member.fitted.update(more)?.measured();
+        let models = self.members.iter().filter(able).map(updated).collect::<Result<Vec<Self>>>()?;
+        // Without any member, the error is about the row.
+        if models.is_empty() { self.members[0].fitted.update(more) } else { Self::average(models) }
+    }
+
+    /// The transform that targets have to allow: none if a member models them as they are.
+    pub fn target_transform(&self) -> TargetTransform {
+        let own = |fitted: &Self| fitted.target_scale.transform;
+        let plain = self.members.iter().any(|member| own(&member.fitted) == TargetTransform::Identity);
+        if plain { TargetTransform::Identity } else { own(self) }
+    }
+
+    /// The same model with the objective of its rows, priors included, in place of the one that training ended with.
+    pub(super) fn measured(self) -> Result<Self> {
+        let compute = self.settings.compute;
+        let evaluated =
+            threads::helped(|| fit::evaluate(&*self.model, compute, &self.data.batch(&Scope::new(compute)?)))?;
+        let loss = evaluated.loss / self.data.n() as f64;
+        Ok(Self { summary: Summary { loss, ..self.summary.clone() }, ..self })
+    }
+
+    /// The training rows, each predicted from all others by every member. Errors are drawn from the heaviest member.
+    pub(super) fn mixed_left_out(&self) -> Result<Option<LeftOut>> {
+        let mut lead: Option<LeftOut> = None;
+        let predictions = self.averaged(|member| match member.left_out()? {
+            Some(left) => {
+                let predictions = left.predictions.clone();
+                lead.get_or_insert(left);
+                Ok(predictions)
+            }
+            None => Err(unfit(&member.model.title())),
+        })?;
+        Ok(lead.map(|lead| LeftOut { predictions, ..lead }))
+    }
+
+    /// Members that take part in predictions.
+    fn heard(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.weight > 0.0)
+    }
+
+    /// The average of what the members predict.
+    pub(super) fn averaged(&self, mut of: impl FnMut(&Self) -> Result<Vec<Predictive>>) -> Result<Vec<Predictive>> {
+        let mut each = Vec::new();
+        for member in self.heard() {
+            each.push((member.weight, of(&member.fitted)?.into_iter()));
+        }
+        let rows = each.first().map_or(0, |(_, predictions)| predictions.len());
+        let row = |_| each.iter_mut().filter_map(|(weight, all)| Some((*weight, all.next()?))).collect();
+        Ok((0..rows).map(row).map(Predictive::Average).collect())
+    }
+}

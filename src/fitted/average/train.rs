@@ -1,0 +1,161 @@
+//! Trains the members of an average side by side.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+
+use super::{Fitted, Member, name};
+use crate::advice::Advice;
+use crate::data::TargetTransform;
+use crate::error::{Error, Result};
+use crate::fitted::Plan;
+use crate::threads;
+use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig};
+
+/// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
+/// not depend on the number of threads. A plan that fails is left out, with a warning.
+///
+/// # Errors
+/// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.
+pub(in crate::fitted) fn train(
+    plans: Vec<Plan>,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Fitted> {
+    let began = Instant::now();
+    let count = plans.len();
+    let transform = |plan: &Plan| plan.settings().target_transform;
+    let mixed = plans.iter().any(|plan| transform(plan) != transform(&plans[0]));
+    let names: Vec<String> = plans.iter().map(|plan| name(plan.settings(), plan.target())).collect();
+    let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
+    let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
+    let threads = rayon::current_num_threads();
+    let members = threads::apart(count, |k| {
+        let plan = plans[k].lock().unwrap_or_else(PoisonError::into_inner).take();
+        // What is left of the time is shared among those that wait.
+        let share = threads.min(count - k).max(1) as f64 / (count - k) as f64;
+        let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()).mul_f64(share));
+        let own = TrainConfig { max_time: left, ..of_member(config, k, &names[k]) };
+        let trained = || {
+            let over = left.is_some_and(|left| left.is_zero()) || watched.stopped.load(Ordering::Relaxed);
+            let plan = plan.filter(|_| k == 0 || !over);
+            let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
+            let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;
+            if mixed && fitted.explodes()? {
+                return Err(Error::Data(
+                    "far from the data it has no useful mean: its distribution is too wide".into(),
+                ));
+            }
+            Member::of(fitted)
+        };
+        Ok(trained())
+    })?;
+    let (observers, outcome) = watched.all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcome.iter().for_each(|outcome| observers.iter_mut().for_each(|observer| observer.finish(outcome)));
+    let mut warnings = Vec::new();
+    let mut first = None;
+    let mut fitted = Vec::new();
+    for (member, name) in members.into_iter().zip(&names) {
+        match member {
+            Ok(member) => fitted.push(member),
+            Err(error) => {
+                let Advice { text, settings } = error.advice();
+                warnings.push(Advice { text: format!("the average is without {name}: {text}"), settings });
+                first = first.or(Some(error));
+            }
+        }
+    }
+    if let (true, Some(error)) = (fitted.is_empty(), first) {
+        return Err(error);
+    }
+    let mut average = Fitted::weighed(fitted)?;
+    average.summary.warnings.extend(warnings.clone());
+    // The file keeps the warnings of members only.
+    if let Some(heaviest) = Arc::get_mut(&mut average.members).and_then(<[Member]>::first_mut) {
+        heaviest.fitted.summary.warnings.extend(warnings);
+    }
+    Ok(average)
+}
+
+impl Fitted {
+    /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median. A few such rows
+    /// would decide the mean of an average.
+    fn explodes(&self) -> Result<bool> {
+        if self.target_scale.transform == TargetTransform::Identity {
+            return Ok(false);
+        }
+        let far = vec![FAR; self.data.d];
+        let far = threads::helped(|| self.posterior.predict(&far))?;
+        let variance = far.variance[0] + self.noise().unwrap_or_default();
+        Ok(0.5 * variance * self.target_scale.sd.powi(2) > MOST)
+    }
+}
+
+/// Standard deviations of the inputs at which a row is far from all others.
+const FAR: f64 = 1e6;
+/// The largest logarithm of the ratio of a mean to a median.
+const MOST: f64 = 3.0;
+
+/// The configuration of a member: its states have files and a fingerprint of their own.
+fn of_member(config: &TrainConfig, k: usize, name: &str) -> TrainConfig {
+    let numbered = |path: &Path| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(format!(".{}", k + 1));
+        PathBuf::from(path)
+    };
+    let fingerprint = match serde_json::from_str::<Map<String, Value>>(&config.fingerprint) {
+        Ok(mut entries) => {
+            entries.insert("member".into(), name.into());
+            Value::Object(entries).to_string()
+        }
+        Err(_) => config.fingerprint.clone(),
+    };
+    let checkpoint = config.checkpoint.as_ref();
+    TrainConfig {
+        checkpoint: checkpoint.map(|plan| CheckpointPlan { path: numbered(&plan.path), ..plan.clone() }),
+        // A training that was interrupted may not have begun with all members.
+        resume: config.resume.as_deref().map(numbered).filter(|path| k == 0 || path.exists()),
+        fingerprint,
+        ..config.clone()
+    }
+}
+
+/// The observers of all members, and how the last training ended.
+struct Watched<'a, 'b> {
+    all: Mutex<(&'a mut [&'b mut dyn Observer], Option<Outcome>)>,
+    count: usize,
+    stopped: AtomicBool,
+}
+
+/// Shows observers the trainings of all members as restarts of one training.
+struct Side<'a, 'b, 'c> {
+    k: usize,
+    watched: &'a Watched<'b, 'c>,
+}
+
+impl Observer for Side<'_, '_, '_> {
+    fn start(&mut self, plan: &train::Plan) {
+        if self.k == 0 {
+            let plan = train::Plan { restarts: self.watched.count, ..plan.clone() };
+            let mut all = self.watched.all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.0.iter_mut().for_each(|observer| observer.start(&plan));
+        }
+    }
+
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        let mut all = self.watched.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = Report { restart: self.k, ..report.clone() };
+        let told: Vec<ControlFlow<()>> = all.0.iter_mut().map(|observer| observer.step(&report)).collect();
+        let stopped = told.iter().any(ControlFlow::is_break) || self.watched.stopped.load(Ordering::Relaxed);
+        self.watched.stopped.store(stopped, Ordering::Relaxed);
+        if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn finish(&mut self, outcome: &Outcome) {
+        self.watched.all.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(outcome.clone());
+    }
+}

@@ -1,0 +1,321 @@
+//! Averages of fitted models against their members: predictions, leaving rows out, new rows, files, threads.
+
+use std::time::Duration;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use cagey::ErrorKind;
+use cagey::data::{Dataset, Schema, TargetTransform};
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::fitted::average::{AVERAGE, candidates};
+use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
+use cagey::metrics::Predictive;
+use cagey::models::race::Starts;
+use cagey::train::{CheckpointPlan, TrainConfig};
+use rayon::ThreadPoolBuilder;
+
+/// Rows from `from` to below `to` of a smooth positive target with noise.
+fn rows(from: usize, to: usize) -> Dataset {
+    let row = |i: usize| [0.21 * (i * 7 % 50) as f64, (1.3 * i as f64).cos()];
+    let y = |i: usize| {
+        let [a, b] = row(i);
+        (0.5 * a.sin() + 0.3 * b + 0.1 * (7.7 * i as f64).sin()).exp()
+    };
+    let x = (from..to).flat_map(row).collect();
+    Dataset::new(["a", "b"], x).unwrap().with_target("y", (from..to).map(y).collect()).unwrap()
+}
+
+fn schema(data: &Dataset) -> Schema {
+    Schema::numeric(data)
+}
+
+fn settings() -> Settings {
+    Settings { kernel: AVERAGE.into(), ..Settings::default() }
+}
+
+fn fit(data: &Dataset, settings: Settings, config: &TrainConfig) -> Fitted {
+    Fitted::fit(schema(data), data, settings, config, &Registry::default(), &mut []).unwrap()
+}
+
+fn steps(count: usize) -> TrainConfig {
+    TrainConfig::new(cagey::train::Optimizer::default(), count)
+}
+
+fn close(a: f64, b: f64, tolerance: f64, what: &str) {
+    assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {a} for {b}");
+}
+
+/// Σ w f over what the members predict of one row.
+fn weighted(members: &[Member], parts: &[Predictive], f: impl Fn(&Predictive) -> f64) -> f64 {
+    members.iter().zip(parts).map(|(member, part)| member.weight * f(part)).sum()
+}
+
+#[test]
+fn predictions_are_those_of_the_members_by_weight() {
+    let (data, new) = (rows(0, 40), rows(40, 46));
+    let fitted = fit(&data, settings(), &steps(8));
+    let members = fitted.members();
+    assert_eq!(members.len(), 7);
+    assert_eq!(members.iter().filter(|m| m.fitted.settings.target_transform == TargetTransform::Log).count(), 1);
+    close(members.iter().map(|m| m.weight).sum(), 1.0, 1e-12, "weights");
+    assert!(members.is_sorted_by(|a, b| a.weight >= b.weight));
+    for pair in members.windows(2) {
+        let score = |m: &Member| -40.0 * (m.evidence + m.left_out) / 32.0;
+        close((pair[0].weight / pair[1].weight).ln(), score(&pair[0]) - score(&pair[1]), 1e-9, "ratio of weights");
+    }
+    for member in members {
+        let (y, left) = member.fitted.leave_one_out().unwrap();
+        let density = y.iter().zip(&left).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / 40.0;
+        close(member.left_out, density, 1e-12, "left-out density");
+    }
+    let predictions = fitted.predict(&new).unwrap();
+    let latent = fitted.predict_latent(&new).unwrap();
+    let joint = fitted.predict_joint(&new).unwrap();
+    let each: Vec<Vec<Predictive>> = members.iter().map(|m| m.fitted.predict(&new).unwrap()).collect();
+    for (row, prediction) in predictions.iter().enumerate() {
+        let parts: Vec<Predictive> = each.iter().map(|all| all[row].clone()).collect();
+        let mean = weighted(members, &parts, Predictive::mean);
+        close(prediction.mean(), mean, 1e-12, "mean");
+        let square = weighted(members, &parts, |p| p.sd().powi(2) + (p.mean() - mean).powi(2));
+        close(prediction.sd(), square.sqrt(), 1e-12, "sd");
+        for p in [0.025, 0.5, 0.9] {
+            let quantile = prediction.quantile(p);
+            close(weighted(members, &parts, |part| part.cdf(quantile)), p, 1e-10, "quantile");
+        }
+        let y = new.y.as_ref().unwrap()[row];
+        close(prediction.log_density(y).exp(), weighted(members, &parts, |p| p.log_density(y).exp()), 1e-12, "density");
+        close(joint.mean[row], latent[row].mean(), 1e-9, "joint mean");
+        close(joint.covariance[row * 7], latent[row].sd().powi(2), 1e-9, "joint variance");
+    }
+}
+
+/// The model on other rows, with every parameter as it is.
+fn refitted(fitted: &Fitted, data: &Dataset) -> Fitted {
+    let init = fitted.model.parameters().into_iter().map(|(path, p)| (path, p.values())).collect();
+    fit(data, Settings { init, ..fitted.settings.clone() }, &steps(0))
+}
+
+#[test]
+fn rows_left_out_are_predicted_as_after_a_fit_without_them() {
+    let data = rows(0, 25);
+    let plain = Settings { standardize: false, calibrate: Calibrate::No, starts: Starts::Data, ..settings() };
+    let fitted = fit(&data, plain, &steps(0));
+    let (y, left) = fitted.leave_one_out().unwrap();
+    for row in [0, 7, 24] {
+        let others: Vec<usize> = (0..25).filter(|i| *i != row).collect();
+        let own = data.subset(&[row]);
+        let parts = fitted.members().iter().map(|m| {
+            let alone = refitted(&m.fitted, &data.subset(&others));
+            (m.weight, alone.predict(&own).unwrap().remove(0))
+        });
+        let refitted = Predictive::Average(parts.collect());
+        close(left[row].mean(), refitted.mean(), 1e-9, "mean");
+        close(left[row].sd(), refitted.sd(), 1e-9, "sd");
+        close(left[row].quantile(0.9), refitted.quantile(0.9), 1e-8, "quantile");
+        close(left[row].log_density(y[row]), refitted.log_density(y[row]), 1e-9, "density");
+    }
+}
+
+#[test]
+fn new_rows_move_the_weights_by_the_density_that_members_gave_them() {
+    let (data, more) = (rows(0, 30), rows(30, 36));
+    let fitted = fit(&data, Settings { calibrate: Calibrate::No, ..settings() }, &steps(5));
+    let updated = fitted.update(&more).unwrap();
+    assert_eq!(updated.summary.rows, 36);
+    for member in fitted.members() {
+        let after = updated.members().iter().find(|other| other.name() == member.name()).unwrap();
+        // Minus the log evidence of 36 rows is that of 30 and the density of the others given these.
+        let scale = &member.fitted.target_scale;
+        let noise = member.fitted.noise().unwrap();
+        let (x, _) = member.fitted.standardise(&more).unwrap();
+        let joint = member.fitted.posterior().predict_joint(&x).unwrap();
+        let z = scale.forward(&more).unwrap();
+        let mut density = 0.0;
+        for y in more.y.as_ref().unwrap() {
+            density -= scale.log_jacobian(*y);
+        }
+        density += minus_log_normal(&z, &joint.mean, joint.covariance, noise);
+        close(36.0 * after.evidence - 30.0 * member.evidence, density, 1e-7, &member.name());
+        let direct = member.fitted.update(&more).unwrap().predict(&more).unwrap();
+        let by_average = after.fitted.predict(&more).unwrap();
+        assert_eq!(direct, by_average);
+    }
+    let weights = |fitted: &Fitted| {
+        let mut all: Vec<_> = fitted.members().iter().map(|m| (m.name(), m.weight)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    };
+    assert_ne!(weights(&fitted), weights(&updated));
+}
+
+/// −ln N(z; mean, covariance + noise), by elimination.
+fn minus_log_normal(z: &[f64], mean: &[f64], mut a: Vec<f64>, noise: f64) -> f64 {
+    let n = z.len();
+    let mut r: Vec<f64> = z.iter().zip(mean).map(|(z, m)| z - m).collect();
+    a.iter_mut().step_by(n + 1).for_each(|diagonal| *diagonal += noise);
+    let mut total = 0.5 * n as f64 * (2.0 * std::f64::consts::PI).ln();
+    for i in 0..n {
+        let pivot = a[i * n + i];
+        total += 0.5 * (pivot.ln() + r[i] * r[i] / pivot);
+        for j in i + 1..n {
+            let factor = a[j * n + i] / pivot;
+            for k in i..n {
+                a[j * n + k] -= factor * a[i * n + k];
+            }
+            r[j] -= factor * r[i];
+        }
+    }
+    total
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_bit() {
+    let (data, new) = (rows(0, 35), rows(35, 40));
+    let run = |threads: usize| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let fitted = fit(&data, settings(), &steps(6));
+            let weights: Vec<(String, f64)> = fitted.members().iter().map(|m| (m.name(), m.weight)).collect();
+            (weights, fitted.predict(&new).unwrap())
+        })
+    };
+    assert_eq!(run(1), run(2));
+}
+
+#[test]
+fn a_file_holds_every_member() {
+    let (data, more, new) = (rows(0, 30), rows(30, 34), rows(40, 45));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("average.cagey");
+    let fitted = fit(&data, settings(), &steps(5));
+    fitted.save(&path).unwrap();
+    let loaded = Fitted::load(&path).unwrap();
+    assert_eq!(loaded.predict(&new).unwrap(), fitted.predict(&new).unwrap());
+    assert_eq!(loaded.to_bytes().unwrap(), fitted.to_bytes().unwrap());
+    assert_eq!(loaded.summary, fitted.summary);
+    for (read, member) in loaded.members().iter().zip(fitted.members()) {
+        let alone = folder.path().join("alone.cagey");
+        read.fitted.save(&alone).unwrap();
+        let alone = Fitted::load(&alone).unwrap();
+        assert!(alone.members().is_empty());
+        assert_eq!(alone.predict(&new).unwrap(), member.fitted.predict(&new).unwrap());
+    }
+    let updated = loaded.update(&more).unwrap();
+    let again = Fitted::from_bytes(&updated.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(again.predict(&new).unwrap(), fitted.update(&more).unwrap().predict(&new).unwrap());
+}
+
+#[test]
+fn weights_survive_an_interrupted_training() {
+    let data = rows(0, 30);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let whole = fit(&data, settings(), &steps(12));
+    let saving = TrainConfig { checkpoint: Some(CheckpointPlan::every_steps(&state, 1)), ..steps(5) };
+    fit(&data, settings(), &saving);
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 7, "one state for each member");
+    let resumed = fit(&data, settings(), &TrainConfig { resume: Some(state), ..steps(12) });
+    for (a, b) in resumed.members().iter().zip(whole.members()) {
+        assert_eq!((a.name(), a.weight), (b.name(), b.weight));
+    }
+}
+
+#[test]
+fn samples_have_the_moments_of_the_average() {
+    let (data, new) = (rows(0, 30), rows(41, 43));
+    let kernel = "average(log=false)".into();
+    let fitted = fit(&data, Settings { kernel, ..settings() }, &steps(5));
+    assert_eq!(fitted.members().len(), 6);
+    let joint = fitted.predict_joint(&new).unwrap();
+    let count = 4000;
+    let samples = fitted.sample(&new, count, 3).unwrap();
+    assert_eq!(samples, fitted.sample(&new, count, 3).unwrap());
+    let mean = |f: &dyn Fn(&Vec<f64>) -> f64| samples.iter().map(f).sum::<f64>() / count as f64;
+    for i in 0..2 {
+        let sd = joint.covariance[3 * i].sqrt();
+        assert!((mean(&|s| s[i]) - joint.mean[i]).abs() < 5.0 * sd / (count as f64).sqrt());
+        for j in 0..2 {
+            let found = mean(&|s| (s[i] - joint.mean[i]) * (s[j] - joint.mean[j]));
+            let size = (joint.covariance[3 * i] * joint.covariance[3 * j]).sqrt();
+            assert!((found - joint.covariance[2 * i + j]).abs() < 0.15 * size, "{found}");
+        }
+    }
+}
+
+#[test]
+fn moments_are_differentiable() {
+    let data = rows(0, 30);
+    let fitted = fit(&data, settings(), &steps(5));
+    let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
+    let device = compute.device().unwrap().autodiff();
+    let at = [3.1, 0.2];
+    let moments = |x: [f64; 2]| {
+        let x = Tensor::<2>::from_data(TensorData::new(x.to_vec(), [1, 2]), (&device, DType::F64)).require_grad();
+        let [mean, variance] = fitted.moments(x.clone()).unwrap();
+        let gradient = x.grad(&mean.clone().sum().backward()).unwrap();
+        let number = |t: Tensor<1>| t.into_data().iter::<f64>().next().unwrap();
+        (number(mean), number(variance), gradient.into_data().iter::<f64>().collect::<Vec<f64>>())
+    };
+    let (mean, variance, gradient) = moments(at);
+    let latent = fitted.predict_latent(&fitted.table(&at).unwrap()).unwrap().remove(0);
+    close(mean, latent.mean(), 1e-9, "mean");
+    close(variance, latent.sd().powi(2), 1e-8, "variance");
+    for column in 0..2 {
+        let mean = |step: f64| {
+            let mut x = at;
+            x[column] += step;
+            fitted.predict_latent(&fitted.table(&x).unwrap()).unwrap()[0].mean()
+        };
+        close(gradient[column], (mean(1e-4) - mean(-1e-4)) / 2e-4, 1e-6, "gradient");
+    }
+}
+
+#[test]
+fn members_without_time_are_left_out_and_named() {
+    let data = rows(0, 30);
+    let config = steps(5).max_time(Duration::ZERO);
+    let fitted = fit(&data, Settings { kernel: "average(log=false)".into(), ..settings() }, &config);
+    assert_eq!(fitted.members().len(), 1);
+    let told = fitted.summary.warnings.iter().filter(|advice| advice.text.starts_with("the average is without"));
+    assert_eq!(told.count(), 5);
+    let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(again.summary.warnings, fitted.summary.warnings);
+}
+
+#[test]
+fn calibration_can_be_taken_off_every_member() {
+    let (data, new) = (rows(0, 30), rows(40, 43));
+    let fitted = fit(&data, settings(), &steps(5));
+    assert!(fitted.is_calibrated());
+    let plain = fitted.uncalibrated();
+    assert!(!plain.is_calibrated());
+    let [a, b] = [&fitted, &plain].map(|fitted| fitted.predict(&new).unwrap()[0].sd());
+    assert!(a > b, "{a} {b}");
+    fitted.diagnose_left_out(&fitted.left_out().unwrap().unwrap()).unwrap();
+}
+
+#[test]
+fn what_cannot_be_averaged_is_refused() {
+    let data = rows(0, 20);
+    let registry = Registry::default();
+    let plan = |settings: Settings| Plan::new(schema(&data), &data, settings, 0, &registry).unwrap_err();
+    let counts = Settings { likelihood: "student-t(4)".into(), ..settings() };
+    assert!(plan(counts).to_string().contains("leaving rows out in closed form"));
+    assert!(plan(Settings { kernel: "average(rbf)".into(), ..settings() }).to_string().contains("average(log=false)"));
+    assert_eq!(Fitted::average(Vec::new()).unwrap_err().kind(), ErrorKind::Request);
+    let single = |rows| fit(&rows, Settings::default(), &steps(0));
+    let other = Fitted::average(vec![single(rows(0, 20)), single(rows(1, 21))]).unwrap_err();
+    assert!(other.to_string().contains("the same rows"), "{other}");
+}
+
+#[test]
+fn candidates_of_the_logarithm_are_for_positive_targets_that_are_modelled_as_they_are() {
+    let data = rows(0, 20);
+    let count = |settings: &Settings, data: &Dataset| candidates(settings, data, true).len();
+    assert_eq!(count(&settings(), &data), 7);
+    let known = Settings { target_transform: TargetTransform::Log1p, ..settings() };
+    assert_eq!(count(&known, &data), 6);
+    let mut signed = data.clone();
+    signed.y.as_mut().unwrap()[3] = -1.0;
+    assert_eq!(count(&settings(), &signed), 6);
+}
