@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::aggregation::{self, Aggregation, Table};
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
+use super::saved::Saved;
 use super::scoring::{HeldOut, Scored};
 use super::shards::Shards;
 use super::trust::Trust;
@@ -30,8 +31,8 @@ Examples:
   cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json"
 )]
 pub struct Evaluate {
-    /// Model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: Saved,
     /// Table with input and target columns; `-` for standard input. Not with --loo
     #[arg(required_unless_present = "loo")]
     data: Option<PathBuf>,
@@ -65,7 +66,7 @@ fn advise(trust: &mut Trust, fitted: &Fitted) {
 impl Evaluate {
     /// Reads, predicts, scores.
     pub fn run(self) -> Result<()> {
-        let fitted = self.shards.load(&self.model)?;
+        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;
@@ -86,7 +87,7 @@ impl Evaluate {
         let mut held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
         advise(held_out.trust(), &fitted);
         aggregation::tell(&fitted);
-        let y = targets(&data, fitted.settings.target_transform)?;
+        let y = targets(&data, fitted.target_transform())?;
         self.print(&fitted, y, &held_out.scored, held_out.json()?, &held_out.text())
     }
 
@@ -94,7 +95,8 @@ impl Evaluate {
         // The Jacobian turns the density of y into the density of the standardised, transformed target.
         let shift = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
         let on_training_scale = match scored {
-            Scored::Gaussian(scores) => Some(scores.nlpd + shift),
+            // The members of an average have training scales of their own.
+            Scored::Gaussian(scores) if fitted.members().is_empty() => Some(scores.nlpd + shift),
             _ => None,
         };
         if self.json {

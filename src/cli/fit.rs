@@ -15,6 +15,7 @@ use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
 use super::model::{ModelOptions, device, kinds};
+use super::saved::members_json;
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
 use super::trust::Trust;
@@ -132,6 +133,7 @@ impl Fit {
                 "iterations": fitted.summary.iterations,
                 "seconds": fitted.summary.seconds,
                 "kernel": fitted.kernel().to_string(),
+                "average": members_json(&fitted),
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
@@ -179,7 +181,7 @@ impl Fit {
             return Err(Error::Usage("--rows-file is for one table; with --shards leave it out".into()));
         }
         let name = kinds::kind_for_shards(self.model.model.as_deref())?.name;
-        let model = self.model.with(Some(name.into()), &self.model.kernel);
+        let model = self.model.with(Some(name.into()), self.model.kernel.clone());
         let tables = shards::open(&self.shards, &self.columns, &self.reading, &model)?;
         let rows = tables.rows();
         let settings = self.settings(&model, tables.schema(), tables.first().y.as_deref().unwrap_or_default(), rows)?;
@@ -216,7 +218,7 @@ impl Fit {
                 "--split-mask is for tables in memory; choose --holdout or --holdout-last".into(),
             ));
         }
-        let model = self.model.with(Some(name.into()), &self.model.kernel);
+        let model = self.model.with(Some(name.into()), self.model.kernel.clone());
         let rows = match &self.rows_file {
             Some(file) => self.columns.store(table, &self.reading, &self.model, file)?,
             None => {
@@ -323,7 +325,8 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));
     }
     let (step, steps) = (plan.cost()?.seconds, config.steps as f64 * config.restarts.count as f64);
-    let all = step * steps;
+    let together = plan.models().min(rayon::current_num_threads()) as f64;
+    let all = step * steps * plan.models() as f64 / together;
     if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
@@ -14,6 +13,7 @@ use cagey::params::{Constraint, Parameter, Unit};
 use clap::Args;
 use serde_json::json;
 
+use super::saved::{Saved, members_json, members_text};
 use super::trust::{calibration_in_words, temperature_in_words};
 use super::{report, settings};
 
@@ -22,10 +22,11 @@ use super::{report, settings};
 #[command(after_help = "\
 Examples:
   cagey inspect model.cagey
-  cagey inspect model.cagey --json")]
+  cagey inspect model.cagey --json
+  cagey inspect average.cagey --member 2")]
 pub struct Inspect {
-    /// Model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: Saved,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -35,7 +36,7 @@ impl Inspect {
     /// Loads and describes.
     pub fn run(self) -> Result<()> {
         // A description needs no tables, and whoever made the file chose their names.
-        let fitted = Fitted::open(&self.model, super::registry(), None, Rows::Closed)?;
+        let fitted = self.model.chosen(Fitted::open(&self.model.path, super::registry(), None, Rows::Closed)?)?;
         if !self.json {
             return report::print(&description(&fitted));
         }
@@ -58,6 +59,7 @@ impl Inspect {
         training["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
         report::print_json(&json!({
             "kernel": fitted.kernel().to_string(),
+            "average": members_json(&fitted),
             "parameters": parameters,
             "settings": fitted.settings,
             "inputs": fitted.input_names(),
@@ -79,7 +81,7 @@ impl Inspect {
 pub fn description(fitted: &Fitted) -> String {
     let (settings, summary, scale) = (&fitted.settings, &fitted.summary, &fitted.target_scale);
     let names = fitted.input_names();
-    let mut text = fitted.model.title() + "\n";
+    let mut text = members_text(fitted) + &fitted.model.title() + "\n";
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     let number = cagey::params::shown;
     let standardised = (scale.mean, scale.sd) != (0.0, 1.0);

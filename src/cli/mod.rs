@@ -18,6 +18,7 @@ mod ranks;
 mod refine;
 mod report;
 mod sample;
+mod saved;
 mod scoring;
 mod settings;
 mod shards;

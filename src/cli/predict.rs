@@ -16,6 +16,7 @@ use super::aggregation::{self, Aggregation};
 use super::data::{Reading, in_table};
 use super::output;
 use super::report;
+use super::saved::Saved;
 use super::scoring::class_labels;
 use super::shards::Shards;
 use super::trust::outside_in_words;
@@ -32,8 +33,8 @@ Examples:
   cagey predict model.cagey new.csv --aggregation npae -o predictions.csv"
 )]
 pub struct Predict {
-    /// Model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: Saved,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
     /// Where to write mean, sd, lower and upper of each row as CSV; `-` for standard output. If the likelihood is not
@@ -69,8 +70,8 @@ impl Predict {
         if self.split && self.aggregation.all() {
             return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
         }
-        output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = self.shards.load(&self.model)?;
+        output::check_table(&self.output, &[&self.model.path, &self.data])?;
+        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
         if self.level.is_some() && !self.latent && labelled {
             return Err(Error::Usage("--level is for intervals; for classes the command writes probabilities".into()));
@@ -218,6 +219,9 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
 
 /// Standard deviations of the latent function by source, in the target's unit.
 fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
+    if !fitted.members().is_empty() {
+        return Err(Error::Usage("--split is for one model; choose a --member of this average".into()));
+    }
     let Some(split) = fitted.posterior().computation_aware() else {
         return Err(Error::Usage(format!(
             "--split is for computation-aware models, and this is: {}",

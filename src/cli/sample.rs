@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::data::Reading;
 use super::output;
+use super::saved::Saved;
 use super::shards::Shards;
 use crate::values;
 
@@ -21,8 +22,8 @@ Examples:
   cagey sample model.cagey grid.csv --count 5 --keep | head"
 )]
 pub struct Sample {
-    /// Model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: Saved,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
     /// Where to write one column per sample as CSV; `-` for standard output
@@ -52,8 +53,8 @@ const MOST_VALUES: usize = 100_000_000;
 impl Sample {
     /// Reads, samples, writes.
     pub fn run(self) -> Result<()> {
-        output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = self.shards.load(&self.model)?;
+        output::check_table(&self.output, &[&self.model.path, &self.data])?;
+        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
         let more = ReadOptions { keep: self.keep, optional, ..ReadOptions::default() };
         let data = self.reading.read(&self.data, &fitted.schema, false, more)?;
@@ -74,14 +75,9 @@ impl Sample {
                 "samples are of one latent function, but the {likelihood} likelihood has {latents}: use `cagey predict`"
             )));
         }
-        let (x, _) = fitted.standardise(&data)?;
-        let paths = fitted.posterior().sample(&x, self.count, self.seed)?;
-        let scale = &fitted.target_scale;
-        let columns: Vec<(String, Vec<f64>)> = paths
-            .into_iter()
-            .enumerate()
-            .map(|(i, path)| (format!("sample{i}"), path.into_iter().map(|z| scale.inverse(z)).collect()))
-            .collect();
+        let paths = fitted.sample(&data, self.count, self.seed)?;
+        let columns = paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path));
+        let columns: Vec<(String, Vec<f64>)> = columns.collect();
         let columns: Vec<(&str, &[f64])> =
             columns.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)

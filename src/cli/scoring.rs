@@ -152,7 +152,7 @@ pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Scored> {
 
 /// Scores a model on a table with targets, row by row.
 pub fn score_rows(fitted: &Fitted, data: &Dataset) -> Result<RowScores> {
-    let y = targets(data, fitted.settings.target_transform)?;
+    let y = targets(data, fitted.target_transform())?;
     if fitted.is_gaussian() {
         return score_predictive(y, &fitted.predict(data)?);
     }

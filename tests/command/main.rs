@@ -1,5 +1,6 @@
 //! The command as users run it: results, messages, exit codes and the files it leaves.
 
+mod average;
 mod faults;
 mod hostile;
 mod models;

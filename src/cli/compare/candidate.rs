@@ -2,6 +2,7 @@
 
 use cagey::Result;
 use cagey::fitted::Fitted;
+use cagey::fitted::average::AVERAGE;
 use serde_json::{Map, Value, json};
 
 use crate::cli::scoring::RowScores;
@@ -80,7 +81,7 @@ impl Candidate {
 
     pub fn json(&self, best: &Self) -> Result<Value> {
         let folds = self.runs.iter().map(Trial::json).collect::<Result<Vec<Value>>>()?;
-        let kernel = self.runs.first().and_then(|run| Some(run.fit.as_ref()?.fitted.settings.kernel.clone()));
+        let kernel = self.runs.first().and_then(|run| Some(run.fit.as_ref()?.kernel()));
         let Difference { mean, by_rows, by_folds } = self.difference(best);
         Ok(json!({
             "name": self.name,
@@ -90,6 +91,14 @@ impl Candidate {
             "difference": { "mean": mean, "error_by_rows": by_rows, "error_by_folds": by_folds },
             "folds": folds,
         }))
+    }
+}
+
+impl Fit {
+    /// The text of its kernel; `average` for several.
+    fn kernel(&self) -> String {
+        let averaged = !self.fitted.members().is_empty();
+        if averaged { AVERAGE.into() } else { self.fitted.settings.kernel.clone() }
     }
 }
 

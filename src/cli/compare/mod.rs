@@ -92,7 +92,11 @@ impl Compare {
         } else {
             self.models.iter().cloned().map(Some).collect()
         };
-        let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
+        let kernels = if self.kernels.is_empty() {
+            vec![self.model.kernel.clone()]
+        } else {
+            self.kernels.iter().cloned().map(Some).collect()
+        };
         let all = self.model.each(&models, &kernels);
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // Reports what one of them cannot be fitted to before another is trained.
@@ -124,7 +128,12 @@ impl Compare {
             };
             let fit = runs.first().and_then(|run| run.fit.as_ref());
             let kind = fit.map_or("", |fit| fit.fitted.settings.model.kind());
-            let name = if kernels.len() > 1 { format!("{kind} {}", options.kernel) } else { kind.to_string() };
+            let averaged = fit.is_some_and(|fit| !fit.fitted.members().is_empty());
+            let name = match &options.kernel {
+                _ if averaged => format!("{kind} average"),
+                Some(kernel) if kernels.len() > 1 => format!("{kind} {kernel}"),
+                _ => kind.to_string(),
+            };
             report::say(&format!("{name}: done"));
             candidates.push(Candidate { name, runs });
         }

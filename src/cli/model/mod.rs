@@ -8,6 +8,7 @@ mod names;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
+use cagey::fitted::average::AVERAGE;
 use cagey::fitted::{Calibrate, Settings};
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
@@ -25,9 +26,10 @@ use crate::values;
 /// The model.
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
-    /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"; --help has the grammar
-    #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP, allow_hyphen_values = true)]
-    pub kernel: String,
+    /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several; --help
+    /// has the grammar [default: matern32(ard)]
+    #[arg(long, long_help = KERNEL_HELP, allow_hyphen_values = true)]
+    pub kernel: Option<String>,
     /// Prior mean: what the model predicts far from the data
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
@@ -41,9 +43,10 @@ pub struct ModelOptions {
     pub likelihood: Option<String>,
     #[command(flatten)]
     kinds: KindArguments,
-    /// Model this function of the target instead of the target itself
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Transform::None)]
-    target_transform: Transform,
+    /// Model this function of the target instead of the target itself. By default none; an average over kernels has
+    /// members of both kinds, if the target is positive
+    #[arg(long, value_name = "NAME", value_enum)]
+    target_transform: Option<Transform>,
     /// Column of known standard deviations of the target, added to the learned noise
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["exposure", "trials"])]
     noise_column: Option<String>,
@@ -90,6 +93,9 @@ const KERNEL_HELP: &str = concat!(
     "Kernel expression. Grammar:\n",
     include_str!("../../kernels/text/grammar.txt"),
     "\
+average: a weighted average of models with matern12(ard), matern32(ard),
+  rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
+  positive target
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
@@ -107,11 +113,11 @@ impl ModelOptions {
         self.check_auxiliary_column(likelihood)?;
         let mut settings = Settings {
             likelihood: likelihood.into(),
-            kernel: self.kernel.clone(),
+            kernel: self.kernel_text(),
             mean: self.mean.text().into(),
             model: self.choice(likelihood, (rows, rows), training.optimizer)?,
             standardize: !self.no_standardize,
-            target_transform: self.target_transform.into(),
+            target_transform: self.target_transform(),
             auxiliary_column: self.auxiliary_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
             fix: self.fix.clone(),
@@ -136,22 +142,31 @@ impl ModelOptions {
     }
 
     /// The same with another model and kernel.
-    pub fn with(&self, model: Option<String>, kernel: &str) -> Self {
-        Self { model, kernel: kernel.into(), ..self.clone() }
+    pub fn with(&self, model: Option<String>, kernel: Option<String>) -> Self {
+        Self { model, kernel, ..self.clone() }
+    }
+
+    /// The kernel asked for, or the default one.
+    fn kernel_text(&self) -> String {
+        match (&self.kernel, self.target_transform) {
+            (Some(kernel), Some(Transform::None)) if kernel.trim() == AVERAGE => format!("{AVERAGE}(log=false)"),
+            (Some(kernel), _) => kernel.clone(),
+            (None, _) => Settings::default().kernel,
+        }
     }
 
     /// The same options for all of these models and kernels.
-    pub fn each(&self, models: &[Option<String>], kernels: &[String]) -> Vec<Self> {
-        let of = |model: &Option<String>, kernel: &String| Self {
+    pub fn each(&self, models: &[Option<String>], kernels: &[Option<String>]) -> Vec<Self> {
+        let of = |model: &Option<String>, kernel: &Option<String>| Self {
             compared: models.len() > 1,
-            ..self.with(model.clone(), kernel)
+            ..self.with(model.clone(), kernel.clone())
         };
         models.iter().flat_map(|model| kernels.iter().map(move |kernel| of(model, kernel))).collect()
     }
 
     /// The function of the target that is modelled.
     pub fn target_transform(&self) -> TargetTransform {
-        self.target_transform.into()
+        self.target_transform.unwrap_or(Transform::None).into()
     }
 
     /// The auxiliary column: noise, exposure or trials.

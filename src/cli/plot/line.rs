@@ -57,8 +57,8 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
         None => fitted.schema.target.clone(),
     };
     let curve = if fitted.is_gaussian() {
-        let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
-        curve(&axis.grid, &fitted.calibrated(fitted.in_user_units(&marginals)))
+        // Known noise of rows has no meaning on a grid and is left out.
+        curve(&axis.grid, &fitted.predict_at(&axis.standardised, None)?)
     } else {
         let predictions = fitted.targets_at(&axis.standardised, None)?;
         match (two_classes(fitted), predictions.first().map(|p| p.standardised.support())) {

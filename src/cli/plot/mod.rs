@@ -16,6 +16,7 @@ use clap::{Args, ValueEnum};
 use super::data::{Reading, Splitting, in_table};
 use super::output;
 use super::report;
+use super::saved::Saved;
 use super::scoring::class_labels;
 use super::shards::Shards;
 use super::trust::copies_in_words;
@@ -34,8 +35,8 @@ Examples:
   cagey plot sparse-grid.cagey --kind parts -o grids.png"
 )]
 pub struct Plot {
-    /// Model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: Saved,
     /// Table with targets, drawn or scored beside the training data; `-` for standard input
     data: Option<PathBuf>,
     /// Where to write the figure: .svg or .png
@@ -74,9 +75,9 @@ enum Kind {
 impl Plot {
     /// Loads, computes, draws.
     pub fn run(self) -> Result<()> {
-        let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
+        let inputs: Vec<&Path> = std::iter::once(&self.model.path).chain(&self.data).map(PathBuf::as_path).collect();
         output::check_figure(&self.output, &inputs)?;
-        let fitted = self.shards.load(&self.model)?;
+        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let data = match &self.data {
             Some(path) => {
                 Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?)
@@ -86,6 +87,10 @@ impl Plot {
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
         // Training rows test error bars only if there are no leave-one-out predictions.
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
+        let of_one = matches!(self.kind, Kind::Components | Kind::Learning | Kind::Parts);
+        if of_one && let Some(heaviest) = fitted.members().first() {
+            report::say(&format!("drawn of the heaviest member: {}", heaviest.name()));
+        }
         let names = fitted.input_names();
         let (path, points) = (self.output.as_path(), self.points);
         let drawn = match (self.kind, names.len()) {

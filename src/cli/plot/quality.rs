@@ -17,7 +17,7 @@ const SEED: u64 = 0;
 pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Result<()> {
     if fitted.is_gaussian() {
         let (y, predictions) = match data {
-            Some(data) => (targets(data, fitted.settings.target_transform)?.to_vec(), fitted.predict(data)?),
+            Some(data) => (targets(data, fitted.target_transform())?.to_vec(), fitted.predict(data)?),
             None => fitted.leave_one_out()?,
         };
         let pit: Vec<f64> = y.iter().zip(&predictions).map(|(y, p)| p.cdf(*y)).collect();
@@ -26,7 +26,7 @@ pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Resu
     let Some(data) = data else {
         return Err(Error::Usage("calibration under this likelihood needs a table of rows to score; name one".into()));
     };
-    let y = targets(data, fitted.settings.target_transform)?;
+    let y = targets(data, fitted.target_transform())?;
     fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();

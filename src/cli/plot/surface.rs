@@ -40,7 +40,7 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     let names = fitted.input_names();
     let frame = |title| Frame { title, x: &names[0], y: &names[1], size: None };
     if fitted.is_gaussian() {
-        let latent = fitted.in_user_units(&fitted.posterior().predict(&grid)?);
+        let latent = fitted.latent_at(&grid)?;
         let mean: Vec<f64> = latent.iter().map(Predictive::mean).collect();
         let sd: Vec<f64> = latent.iter().map(Predictive::sd).collect();
         let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));

@@ -1,0 +1,82 @@
+//! Averages over kernels by the command.
+
+use super::Folder;
+
+/// A folder with `a.cagey`, an average of models of `ok.csv`, whose targets are not all positive.
+fn folder() -> Folder {
+    let folder = Folder::with_tables();
+    folder.ok(&["fit", "ok.csv", "--kernel", "average", "-o", "a.cagey", "--steps", "8"]);
+    folder
+}
+
+#[test]
+fn every_command_takes_an_average_or_says_why_not() {
+    let folder = folder();
+    let told = folder.ok(&["inspect", "a.cagey"]);
+    assert!(told.contains("Average of 6 models") && told.contains("linear + matern32(ard)"), "{told}");
+    assert!(told.contains("Heaviest member"), "{told}");
+    let all = folder.json(&["inspect", "a.cagey", "--json"])["average"].clone();
+    let members = all.as_array().unwrap();
+    let weights: Vec<f64> = members.iter().map(|member| member["weight"].as_f64().unwrap()).collect();
+    assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9 && weights.is_sorted_by(|a, b| a >= b), "{weights:?}");
+    let second = folder.json(&["inspect", "a.cagey", "--member", "2", "--json"]);
+    assert!(second["average"].is_null());
+    assert_eq!(second["settings"]["kernel"], members[1]["kernel"]);
+
+    let rows = |options: &[&str]| {
+        let out = folder.ok(&[&["predict", "a.cagey", "new.csv"], options].concat());
+        let of = |line: &str| line.split(',').map(|cell| cell.parse::<f64>().unwrap()).collect();
+        out.lines().skip(1).map(of).collect::<Vec<Vec<f64>>>()
+    };
+    let (whole, mut mean) = (rows(&[]), vec![0.0; 3]);
+    for (k, weight) in weights.iter().enumerate() {
+        let alone = rows(&["--member", &(k + 1).to_string()]);
+        mean.iter_mut().zip(alone).for_each(|(mean, row)| *mean += weight * row[0]);
+    }
+    for (row, mean) in whole.iter().zip(mean) {
+        assert!((row[0] - mean).abs() < 1e-9 && row[2] < row[0] && row[0] < row[3], "{row:?} {mean}");
+    }
+    assert_eq!(rows(&["--latent"]).len(), 3);
+    assert_eq!(folder.ok(&["sample", "a.cagey", "new.csv", "--count", "4"]).lines().count(), 4);
+    let scores = folder.json(&["evaluate", "a.cagey", "ok.csv", "--json"]);
+    assert!(scores["nlpd"].is_f64() && scores["nlpd_training_scale"].is_null());
+    assert!(folder.ok(&["evaluate", "a.cagey", "--loo"]).contains("rows left out in turn"));
+    for kind in ["posterior", "calibration", "components", "learning"] {
+        let ran = folder.run(&["plot", "a.cagey", "--kind", kind, "-o", "a.svg"]);
+        assert_eq!((ran.code, ran.err.contains("heaviest member")), (0, ["components", "learning"].contains(&kind)));
+    }
+    folder.fails(2, &["refine", "a.cagey", "--actions", "2", "-o", "b"], &["computation-aware"]);
+    folder.fails(2, &["predict", "a.cagey", "new.csv", "--split"], &["--member"]);
+    folder.fails(2, &["inspect", "a.cagey", "--member", "7"], &["6 members"]);
+    folder.ok(&["fit", "ok.csv", "--steps", "1", "-o", "m.cagey"]);
+    folder.fails(2, &["inspect", "m.cagey", "--member", "1"], &["single model"]);
+}
+
+#[test]
+fn averages_are_compared_and_have_a_logarithm_for_positive_targets() {
+    let folder = Folder::with_tables();
+    let up: String = (0..30).map(|i| format!("{i},{}\n", 2.0 + (0.4 * f64::from(i)).sin())).collect();
+    folder.write("up.csv", format!("x,y\n{up}"));
+    let kernels = ["--kernels", "matern32(ard)", "average", "--steps", "3", "--json"];
+    let compared = folder.json(&[&["compare", "up.csv"], &kernels[..]].concat());
+    let kernels: Vec<_> = compared.as_array().unwrap().iter().filter_map(|one| one["kernel"].as_str()).collect();
+    assert!(kernels.contains(&"average") && kernels.contains(&"matern32(ard)"), "{kernels:?}");
+    let members = |options: &[&str]| {
+        let fit = ["fit", "up.csv", "--kernel", "average", "--steps", "2", "-o", "a.cagey", "--json"];
+        folder.json(&[&fit[..], options].concat())["average"].as_array().unwrap().clone()
+    };
+    assert_eq!(members(&[]).len(), 7);
+    assert_eq!(members(&["--target-transform", "none"]).len(), 6);
+    let logs = members(&["--target-transform", "log"]);
+    assert!(logs.len() == 6 && logs.iter().all(|member| member["target_transform"] == "log"), "{logs:?}");
+}
+
+#[test]
+fn what_no_average_is_for_is_said() {
+    let folder = Folder::with_tables();
+    let fit = ["fit", "ok.csv", "--kernel", "average", "-o", "a.cagey"];
+    let refused = |options: &[&str], words: &[&str]| folder.fails(2, &[&fit[..], options].concat(), words);
+    refused(&["--likelihood", "student-t"], &["leaving rows out in closed form", "--kernel"]);
+    refused(&["--model", "svgp"], &["svgp", "--kernel"]);
+    folder.fails(2, &["fit", "--shards", "ok.csv", "--kernel", "average", "-o", "a"], &["table in memory"]);
+}
