@@ -4,9 +4,13 @@
 //!
 //! `cargo run --release --example defaults -- --data FOLDER --sets yacht,energy,wide-60-120-0.5 --splits 3`
 //!
+//! `… --example defaults -- average --data FOLDER --sets autompg,concrete --sizes 40,150` compares averages over kernels
+//! with the default kernel.
+//!
 //! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns (six of them
 //! matter), and noise NOISE.
 
+mod average;
 mod wide;
 
 use std::path::PathBuf;
@@ -20,11 +24,13 @@ use cagey::models::race::Starts;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::variational::Covariance;
 use cagey::train::Restarts;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Compare ways to start a training.
 #[derive(Parser)]
 struct Options {
+    #[command(subcommand)]
+    instead: Option<Instead>,
     /// Folder of the tables
     #[arg(long, default_value = ".")]
     data: PathBuf,
@@ -46,6 +52,11 @@ struct Options {
     /// Whether intervals of normal predictions are calibrated
     #[arg(long, value_enum, default_value_t = Calibrate::No)]
     calibrate: Calibrate,
+}
+
+#[derive(Subcommand)]
+enum Instead {
+    Average(average::Averages),
 }
 
 const TABLES: &str =
@@ -87,6 +98,9 @@ fn main() -> Result<()> {
     cagey::memory::keep_freed();
     let options = Options::parse();
     cagey::threads::start(None)?;
+    if let Some(Instead::Average(averages)) = &options.instead {
+        return averages.run();
+    }
     println!(
         "{:<24} {:<10} {:>9} {:>9} {:>6} {:>6} {:>8}",
         "", "", "objective", "test NLPD", "50 %", "95 %", "seconds"
