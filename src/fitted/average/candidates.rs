@@ -31,13 +31,6 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     all
 }
 
-/// Seconds that one core takes for an average with so many rows and columns, roughly: what its members took on tables
-/// of 25 to 1,000 rows (`docs/average.md`).
-pub fn seconds(rows: usize, columns: usize) -> f64 {
-    let thousands = rows as f64 / 1e3;
-    5.0 * (0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
-}
-
 /// Whether settings ask for an average, and whether models of the logarithm may be among its members.
 ///
 /// # Errors
