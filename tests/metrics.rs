@@ -259,6 +259,7 @@ proptest! {
 }
 
 mod classes_and_counts {
+    use cagey::likelihoods::registry::Likelihoods;
     use cagey::metrics::{
         auc, binomial_deviance, confusion, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit,
         reliability, score_classes,
@@ -351,6 +352,30 @@ mod classes_and_counts {
         let shifted: Vec<f64> = (0..1_000_000).map(|i| (f64::from(i) / n + 1.3581 / n.sqrt()).min(1.0)).collect();
         let (_, p) = kolmogorov_smirnov(&shifted).unwrap();
         assert!((p - 0.05).abs() < 1e-3, "{p}");
+    }
+
+    /// Twice what the log density lacks, compared with that of the mean that is the target itself.
+    #[test]
+    fn deviances_are_those_of_the_likelihood() {
+        let of = |text: &str, y: f64, auxiliary: Option<f64>, link: fn(f64) -> f64| {
+            let likelihood = Likelihoods::default().parse(text, None).unwrap();
+            let at = |mean: f64| likelihood.predict(&[link(mean)], &[1e-14], auxiliary).unwrap();
+            for mean in [0.3, 1.7] {
+                let (found, best) = (at(mean), at(y));
+                let want = 2.0 * (best.log_density(y) - found.log_density(y));
+                let got = found.deviance(y).unwrap();
+                assert!((got - want).abs() < 1e-5 * want.max(1.0), "{text}, {y} about {mean}: {got} {want}");
+            }
+        };
+        for y in [1.0, 4.0] {
+            of("poisson", y, None, f64::ln);
+            of("negative-binomial(0.4)", y, None, f64::ln);
+            of("gamma(1)", y, None, f64::ln);
+            of("exponential", y, None, f64::ln);
+            of("binomial", y, Some(9.0), |mean| (mean / (9.0 - mean)).ln());
+        }
+        let student = Likelihoods::default().parse("student-t", None).unwrap();
+        assert_eq!(student.predict(&[0.0], &[1.0], None).unwrap().deviance(1.0), None);
     }
 
     #[test]

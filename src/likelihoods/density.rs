@@ -2,6 +2,7 @@
 
 use rand::Rng;
 
+use super::deviance;
 use super::formula::Formula;
 use super::predictive;
 use super::quadrature;
@@ -172,6 +173,20 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// `P(target ≤ y)` under Gaussian marginals.
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
         predictive::average(at.mean[0], at.variance[0], self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
+    }
+
+    /// The deviance of a target about a predicted mean: twice what its log density lacks, compared with the mean that
+    /// suits it best. None if the likelihood has no such score. By default that of Poisson's distribution for counts
+    /// without end, and of the binomial distribution for other counts.
+    fn deviance(&self, row: Row, mean: f64) -> Option<f64> {
+        // A mean at an end of its range was rounded to it.
+        match self.support(row.auxiliary) {
+            Support::Counts(None) => Some(deviance::poisson(row.y, mean.max(f64::MIN_POSITIVE))),
+            Support::Counts(Some(n)) => {
+                Some(deviance::binomial(row.y, mean.clamp(f64::MIN_POSITIVE, n * (1.0 - f64::EPSILON)), n))
+            }
+            _ => None,
+        }
     }
 
     /// The probability of each class under Gaussian marginals; none if targets are not classes.

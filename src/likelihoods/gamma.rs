@@ -7,6 +7,7 @@ use rand_distr::Distribution;
 use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Marginal, Slopes, Support};
+use super::deviance;
 use super::formula::Formula;
 use super::special::gamma_cdf;
 use super::targets::{Row, Targets};
@@ -146,6 +147,10 @@ impl Density for PositiveMean {
 
     fn peak(&self, row: Row) -> f64 {
         row.y.max(f64::MIN_POSITIVE).ln()
+    }
+
+    fn deviance(&self, row: Row, mean: f64) -> Option<f64> {
+        Some(deviance::gamma(row.y, mean.max(f64::MIN_POSITIVE)))
     }
 
     fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {

@@ -15,6 +15,7 @@ mod binomial;
 mod correlated;
 mod curvature;
 mod density;
+pub(crate) mod deviance;
 mod difficulty;
 pub(crate) mod expected;
 mod exponential;

@@ -7,6 +7,7 @@ use rand_distr::Distribution;
 use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
+use super::deviance;
 use super::formula::Formula;
 use super::special::{
     LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope,
@@ -166,6 +167,10 @@ impl Density for GammaPoisson {
 
     fn peak(&self, row: Row) -> f64 {
         (row.y.max(0.01) / row.auxiliary).ln()
+    }
+
+    fn deviance(&self, row: Row, mean: f64) -> Option<f64> {
+        Some(deviance::negative_binomial(row.y, mean.max(f64::MIN_POSITIVE), self.dispersion))
     }
 
     fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {

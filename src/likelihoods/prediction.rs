@@ -147,6 +147,11 @@ impl Prediction {
         }
     }
 
+    /// The [deviance](Density::deviance) of a target about the mean, if the likelihood has one.
+    pub fn deviance(&self, y: f64) -> Option<f64> {
+        self.density.deviance(self.row(y), self.mean())
+    }
+
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
         if !self.parts.is_empty() {

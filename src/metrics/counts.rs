@@ -3,6 +3,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
+use crate::likelihoods::deviance;
 use crate::{Error, Result};
 
 /// The mean Poisson deviance `2 [y ln(y/μ) − (y − μ)]` of counts `y [n]` about means `μ [n]`; 0 is a perfect fit.
@@ -20,7 +21,7 @@ pub fn poisson_deviance(y: &[f64], mean: &[f64]) -> Result<f64> {
                 i + 1
             )));
         }
-        total += 2.0 * (relative(y, mu) - (y - mu));
+        total += deviance::poisson(y, mu);
     }
     Ok(total / y.len() as f64)
 }
@@ -36,7 +37,7 @@ pub fn binomial_deviance(y: &[f64], mean: &[f64], trials: &[f64]) -> Result<f64>
     same_length("numbers of trials", y, trials)?;
     let mut total = 0.0;
     for (i, ((&y, &mu), &n)) in y.iter().zip(mean).zip(trials).enumerate() {
-        let deviance = 2.0 * (relative(y, mu) + relative(n - y, n - mu));
+        let deviance = deviance::binomial(y, mu, n);
         if !((0.0..=n).contains(&y) && deviance.is_finite()) {
             return Err(Error::Data(format!(
                 "target {}: a deviance needs a count from 0 to {n} and a mean between them, got {y} and {mu}",
@@ -46,11 +47,6 @@ pub fn binomial_deviance(y: &[f64], mean: &[f64], trials: &[f64]) -> Result<f64>
         total += deviance;
     }
     Ok(total / y.len() as f64)
-}
-
-/// `y ln(y/μ)`, which is 0 for a count of 0.
-fn relative(y: f64, mean: f64) -> f64 {
-    if y > 0.0 { y * (y / mean).ln() } else { 0.0 }
 }
 
 /// Pearson's `Σ (y − μ)²/variance / n`: about 1 if targets scatter as predicted, above 1 if they scatter more.

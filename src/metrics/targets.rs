@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::counts::{binomial_deviance, pearson_dispersion, poisson_deviance, randomised_pit};
+use super::counts::{pearson_dispersion, randomised_pit};
 use super::ranked;
 use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
@@ -101,7 +101,8 @@ pub struct TargetScores {
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`; for counts,
     /// after randomisation.
     pub calibration_error: f64,
-    /// Mean deviance of counts about the predicted means: Poisson, or binomial if each count has a number of trials.
+    /// Mean [deviance](Prediction::deviance) about the predicted means, under the likelihood's own distribution; for
+    /// counts and positive targets.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 if the spread is right, more if the counts vary more.
     pub dispersion: Option<f64>,
@@ -113,22 +114,6 @@ pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: 
     match predictions.iter().all(TargetPrediction::is_count) {
         true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
         false => y.iter().zip(predictions).map(|(y, p)| p.cdf(*y)).collect(),
-    }
-}
-
-fn deviance(y: &[f64], means: &[f64], predictions: &[TargetPrediction]) -> Result<f64> {
-    let trials = |p: &TargetPrediction| match p.standardised.support() {
-        Support::Counts(trials) => trials,
-        _ => None,
-    };
-    match predictions.iter().map(trials).collect::<Option<Vec<f64>>>() {
-        // A mean at an end of its range was rounded to it.
-        Some(trials) => {
-            let inside = |(mean, n): (&f64, &f64)| mean.clamp(f64::MIN_POSITIVE, n * (1.0 - f64::EPSILON));
-            let means: Vec<f64> = means.iter().zip(&trials).map(inside).collect();
-            binomial_deviance(y, &means, &trials)
-        }
-        None => poisson_deviance(y, &means.iter().map(|mean| mean.max(f64::MIN_POSITIVE)).collect::<Vec<_>>()),
     }
 }
 
@@ -154,6 +139,8 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
     let counts = predictions.iter().all(TargetPrediction::is_count);
     let levels = pit_curve(&probability_transform(y, predictions, seed));
+    let deviances: Option<Vec<f64>> =
+        y.iter().zip(predictions).map(|(y, p)| p.standardised.deviance(p.z(*y))).collect();
     let variances: Vec<f64> = predictions.iter().map(|p| p.sd().powi(2)).collect();
     let scores = TargetScores {
         n: y.len(),
@@ -166,7 +153,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         coverage_95: coverage(0.95),
         width_95,
         calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
-        deviance: counts.then(|| deviance(y, &means, predictions)).transpose()?,
+        deviance: deviances.map(|all| all.iter().sum::<f64>() / n),
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
     };
     match [("rmse", scores.rmse), ("nlpd", scores.nlpd)].into_iter().find(|(_, value)| !value.is_finite()) {
