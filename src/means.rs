@@ -26,6 +26,9 @@ pub enum Mean {
 }
 
 impl Mean {
+    /// The name of the mean that [suits the likelihood](crate::models::start::mean_for).
+    pub const AUTO: &'static str = "auto";
+
     /// The mean with this name (`zero`, `constant` or `linear`), for `d` input columns.
     ///
     /// # Errors
@@ -38,7 +41,7 @@ impl Mean {
             "linear" => {
                 Ok(Self::Linear { constant: constant(), slopes: Parameter::real("slopes", Unit::Slope, &vec![0.0; d]) })
             }
-            _ => Err(Error::Usage(format!("unknown mean `{name}`; use zero, constant or linear"))),
+            _ => Err(Error::Usage(format!("unknown mean `{name}`; use auto, zero, constant or linear"))),
         }
     }
 

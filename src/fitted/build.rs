@@ -8,13 +8,13 @@ use super::registry::Registry;
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, initial, text};
 use crate::likelihoods::Likelihood;
-use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, ModelOptions, Parts, Saved};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
+use crate::models::start::mean_for;
 use crate::params::{Belief, Parameter};
 
 /// Builds the model that settings describe, with initial values, priors, bounds and fixed parameters.
@@ -34,7 +34,7 @@ pub fn build(
     kernel.spread_periods(data.d);
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
-    let mut mean = Mean::named(&settings.mean, data.d)?;
+    let mut mean = mean_for(&settings.mean, &*likelihood, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
     let mut model = options.build(parts, context)?;
@@ -131,7 +131,8 @@ impl Form {
         let Self { settings, classes, kernel, columns: d, parameters } = self;
         let kernel = text::parse(&kernel, d, &registry.kernels)?;
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
-        let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
+        let mean = mean_for(&settings.mean, &*likelihood, d)?;
+        let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model)?;
         let none = Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None };
         let context = Context { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };

@@ -23,6 +23,7 @@ use crate::models::Observations;
 use crate::models::options::{Context, Parts};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
+use crate::models::start::mean_for;
 use crate::params::Parameter;
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
@@ -247,9 +248,9 @@ impl Fitted {
             })
         };
         let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
-        let mean = Mean::named(&settings.mean, d).map_err(unfit)?;
         let classes = schema.classes.as_ref().map(Classes::len);
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
+        let mean = mean_for(&settings.mean, &*likelihood, d).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
@@ -317,7 +318,7 @@ struct Description {
 impl Description {
     /// Reads the document of a file, or says what is wrong with it.
     fn read(mut document: Value) -> std::result::Result<Self, String> {
-        let read = Self {
+        let mut read = Self {
             schema: part(&mut document, "schema")?,
             settings: part(&mut document, "settings")?,
             input_scale: part(&mut document, "input_scale")?,
@@ -330,6 +331,10 @@ impl Description {
             temperature: part(&mut document, "temperature")?,
             whereabouts: part(&mut document, "whereabouts")?,
         };
+        // Older files say zero also where the likelihood chose a constant.
+        if read.settings.mean == "zero" && read.parameters.iter().any(|p| p.name == "constant") {
+            read.settings.mean = Mean::AUTO.into();
+        }
         let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
         let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);
         let of_calibration = of_calibration.or_else(|| read.temperature.as_ref().and_then(Temperature::problem));

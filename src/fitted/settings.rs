@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::TargetTransform;
 use crate::device::Compute;
+use crate::means::Mean;
 use crate::models::options::ModelChoice;
 use crate::models::race::Starts;
 use crate::models::registry::usual;
@@ -31,7 +32,7 @@ pub enum Calibrate {
 pub struct Settings {
     /// Kernel text; see [`kernels::text`](mod@crate::kernels::text).
     pub kernel: String,
-    /// `zero`, `constant` or `linear`.
+    /// `zero`, `constant` or `linear`, or `auto` for the one that suits the likelihood.
     pub mean: String,
     /// Likelihood text; see [`likelihoods::registry`](crate::likelihoods::registry).
     pub likelihood: String,
@@ -70,7 +71,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             kernel: "matern32(ard)".into(),
-            mean: "zero".into(),
+            mean: Mean::AUTO.into(),
             likelihood: "gaussian".into(),
             model: usual(),
             standardize: true,

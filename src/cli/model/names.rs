@@ -5,6 +5,9 @@ use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MeanName {
+    /// Zero for standardised targets and several classes; a constant where the latent function has a level of its own,
+    /// such as a logarithmic rate or the log odds of two classes
+    Auto,
     /// 0 as the model sees the target: the mean of the training targets where these are standardised
     Zero,
     /// A learned constant
@@ -27,6 +30,7 @@ impl MeanName {
     /// The name in settings.
     pub fn text(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Zero => "zero",
             Self::Constant => "constant",
             Self::Linear => "linear",

@@ -14,7 +14,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
-use crate::models::start::{levelled, variance_of_classes};
+use crate::models::start::variance_of_classes;
 use crate::params;
 use crate::solvers::Probes;
 use crate::solvers::itergp::IterGpOptions;
@@ -120,7 +120,6 @@ impl CagpOptions {
             let problem = format!("with the {} likelihood, or noise of rows, actions need the ELBO", likelihood.text());
             return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
         }
-        let prior = Prior { mean: levelled(prior.mean, &*likelihood, context.data.d)?, ..prior };
         let policy = match policy {
             ActionPolicy::Learned => {
                 let model = LearnedNewtonCagp::new(prior, likelihood, context.data, actions)?;

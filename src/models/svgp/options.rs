@@ -9,7 +9,6 @@ use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
 use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::prior::alike;
-use crate::models::start::levelled;
 use crate::models::variational::Covariance;
 use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
 
@@ -33,7 +32,7 @@ impl ModelOptions for SvgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let (z, d) = (context.inducing(&prior.kernel, self.inducing)?, context.data.d);
         // Latent functions with different meanings get a process each. The latent functions of classes share one.
-        let (alike, mean) = (alike(&*likelihood), levelled(prior.mean, &*likelihood, d)?);
+        let (alike, mean) = (alike(&*likelihood), prior.mean);
         let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
         model.processes[0].prior.mean = mean;
         Ok(Box::new(if alike { model } else { model.separate() }))
@@ -96,7 +95,7 @@ mod command {
             Ok(Self { inducing: inducing.count(), covariance, batches })
         }
 
-        fn is_usual(_gaussian: bool, _rows: usize) -> bool {
+        fn is_usual(_likelihood: &str, _rows: usize) -> bool {
             true
         }
 

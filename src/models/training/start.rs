@@ -43,18 +43,22 @@ pub fn start_all<'a>(
 }
 
 /// The prior of kernel variances under likelihoods of classes, for approximations that would make them very large if
-/// classes can be separated. It allows the size that probabilities near 0 and 1 need, within a factor of about e.
+/// classes can be separated: exponential with mean 10. It allows the size that probabilities near 0 and 1 need, and
+/// variances near 0 where inputs say nothing.
 pub fn variance_of_classes(likelihood: &dyn Likelihood) -> Option<params::Prior> {
-    alike(likelihood).then_some(params::Prior::LogNormal(2.0, 1.0))
+    alike(likelihood).then_some(params::Prior::Gamma(1.0, 0.1))
 }
 
-/// The prior mean for a likelihood. A zero mean suits only the latent function of standardised targets and those of
-/// several classes, which have no level of their own; others get a constant.
-pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
-    let several = likelihood.latents() > 1;
-    let level = if several { !alike(likelihood) } else { !likelihood.scaled() };
-    match mean {
-        Mean::Zero if level => Mean::named("constant", d),
-        mean => Ok(mean),
+/// The prior mean with this name for a likelihood and `d` input columns. The name `auto` stands for a zero mean for the
+/// latent function of standardised targets and for those of several classes, which have no level of their own; for
+/// others it stands for a constant.
+///
+/// # Errors
+/// As [`Mean::named`].
+pub fn mean_for(name: &str, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
+    let level = if likelihood.latents() > 1 { !alike(likelihood) } else { !likelihood.scaled() };
+    match name {
+        Mean::AUTO => Mean::named(if level { "constant" } else { "zero" }, d),
+        name => Mean::named(name, d),
     }
 }
