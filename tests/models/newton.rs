@@ -134,7 +134,7 @@ fn policies_end_where_there_are_no_more_actions() {
             let latents = likelihood(text).latents();
             let rank = 14 * (latents - 1).max(1);
             let (gp, data) = drawn(text, 14, NewtonOptions { policy, ..whole(rank) }, 1);
-            let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone() };
+            let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false };
             let dense = dense.posterior(F64, data.clone()).unwrap().marginals(&data.x).unwrap();
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             for (got, want) in posterior.marginals(&data.x).unwrap().iter().zip(&dense) {
@@ -368,7 +368,7 @@ fn as_many_directions_as_actions_are_no_compression() {
     few.options = NewtonOptions { kept: Some(4), ..whole(30) };
     let (posterior, report) = few.posterior(F64, data.clone()).unwrap();
     assert!(posterior.actions() <= 5 && report.actions == 30, "{report}");
-    let dense = LaplaceGp { priors: few.priors.clone(), likelihood: few.likelihood.clone() };
+    let dense = LaplaceGp { priors: few.priors.clone(), likelihood: few.likelihood.clone(), corrected: false };
     let (few, all) = (posterior.predict(&data.x).unwrap(), dense.posterior(F64, data.clone()).unwrap());
     let all = all.predict(&data.x).unwrap();
     let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

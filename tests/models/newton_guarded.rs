@@ -2,10 +2,11 @@
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Row, Targets};
+use cagey::linalg::Factor;
 use cagey::models::cagp::{LearnedNewtonCagp, NewtonOptions, NewtonPolicy, SiteRule};
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
-use cagey::scope::Scope;
+use cagey::scope::{Scope, to_f64};
 
 use crate::common::F64;
 use crate::newton::drawn;
@@ -84,6 +85,38 @@ fn means_of_learned_actions_keep_it_too() {
             let gp = LearnedNewtonCagp::new(prior, other.likelihood.clone(), &data, actions).unwrap();
             let posterior = gp.posterior(F64, data.clone()).unwrap();
             check(&format!("{text}, {actions} actions, seed {seed}"), &*gp.likelihood, &data, &posterior);
+        }
+    }
+}
+
+/// Where the prior variance is large, averages over the latent distribution take many rounds to settle.
+#[test]
+fn sites_of_posteriors_have_settled() {
+    let n = 40;
+    for text in ["bernoulli(probit)", "bernoulli(logit)", "poisson(exp)"] {
+        let (mut gp, data) = drawn(text, n, crate::newton::whole(n), 3);
+        gp.sites = SiteRule::Expectation;
+        gp.priors[0].kernel = Kernel::parse("9 * matern32(lengthscale=0.4)", 2).unwrap();
+        let latent = gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap();
+        let scope = Scope::new(F64).unwrap();
+        let batch = data.batch(&scope);
+        let (sites, _) = gp.averaged_sites((&scope, &batch), latent.mean.clone(), &latent.variance).unwrap();
+        // K − K (K + W⁻¹)⁻¹ K and its mean, with the curvature W and the pseudo-targets of the posterior itself.
+        let gram = to_f64(gp.priors[0].covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
+        let mut noisy = gram.clone();
+        noisy.iter_mut().step_by(n + 1).zip(&sites.curvature).for_each(|(own, d)| *own += 1.0 / d);
+        let factor = Factor::new(noisy, "K + W⁻¹").unwrap();
+        let mut white = gram.clone();
+        factor.solve_lower(&mut white).unwrap();
+        let above = (0..n).map(|i| sites.f[i] - 0.1 + sites.gradient[i] / sites.curvature[i]);
+        let mut weights: Vec<f64> = above.collect();
+        factor.solve(&mut weights).unwrap();
+        for i in 0..n {
+            let explained: f64 = (0..n).map(|row| white[row * n + i].powi(2)).sum();
+            let (variance, mean) =
+                (gram[i * (n + 1)] - explained, 0.1 + (0..n).map(|j| gram[i * n + j] * weights[j]).sum::<f64>());
+            assert!((latent.variance[i] / variance - 1.0).abs() < 1e-4, "{text}, row {i}: {latent:?} {variance}");
+            assert!((latent.mean[i] - mean).abs() < 1e-4, "{text}, row {i}: {} {mean}", latent.mean[i]);
         }
     }
 }

@@ -81,7 +81,7 @@ fn noise_of_rows_is_that_of_the_exact_model() {
 fn all_actions_are_laplace() {
     for text in ["bernoulli(logit)", "poisson(exp)", "negative-binomial(0.4)", "gamma(2.5)"] {
         let (gp, data) = learned(text, 20, 20, 1);
-        let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone() };
+        let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false };
         let a = gp.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
         let b = dense.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
         assert_close(&format!("{text} mean"), &a.mean, &b.mean, 1e-7);

@@ -13,7 +13,7 @@ use crate::newton::{drawn, whole};
 const LIKELIHOODS: [&str; 5] = ["bernoulli(logit)", "poisson(exp)", "student-t(3.5)", "softmax(3)", "heteroscedastic"];
 
 fn dense(gp: &NewtonCagp) -> LaplaceGp {
-    LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone() }
+    LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false }
 }
 
 /// If nothing is left out of the approximation, one action solves a whole step.

@@ -28,7 +28,8 @@ impl ComputationAware for CagpPosterior {
         let data = self.data.clone();
         let exact = match &self.of.other {
             Some(likelihood) => {
-                let dense = LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone() };
+                let dense =
+                    LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone(), corrected: false };
                 dense.posterior(self.compute, data)?.predict(x)?.variance
             }
             None => {

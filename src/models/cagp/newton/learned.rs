@@ -104,15 +104,22 @@ impl LearnedNewtonCagp {
         Ok(Span::Blocks { blocks: (0..latents).map(part).collect::<Result<_>>()?, apart: self.apart() })
     }
 
-    /// The sites at the current parameters, and the system there, given K S as numbers.
-    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Small)> {
+    /// The sites at the current parameters, settled or not, and the system there, given K S as numbers.
+    fn find(
+        &self,
+        scope: &Scope,
+        batch: &Batch,
+        (span, ks): (&Span, &Products),
+        settle: bool,
+    ) -> Result<(Sites, Small)> {
         let (rows, density) = (rows(&*self.likelihood, batch)?, self.likelihood.density());
         let latents = density.latents();
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
         let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
         let likelihood = &*self.likelihood;
-        let observed = Observed { likelihood, density: &*density, rows: &rows, batch: (scope, batch), mean: &mean };
+        let observed =
+            Observed { likelihood, density: &*density, rows: &rows, batch: (scope, batch), mean: &mean, settle };
         let settled = if scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
         let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart, settled };
         // Gaussian targets are their own pseudo-targets at any latent mean.
@@ -206,7 +213,7 @@ impl LearnedNewtonCagp {
         let batch = data.batch(&scope);
         let span = self.span(&scope, data.n())?;
         let ks = Products::new(&span, &self.priors, &scope, &batch.x)?;
-        let (_, Small { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks))?;
+        let (_, Small { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks), true)?;
         let actions = (span.basis(data.n())?, vec![1.0; projected.len()]);
         CagpPosterior::new(self.of(), compute, data, actions, factor, projected)
     }
@@ -248,11 +255,12 @@ impl Model for LearnedNewtonCagp {
         }
         let chunked = if self.unrolled == 0 { Products::in_chunks(&held, priors, &plain, &inner.x)? } else { None };
         if let Some(ks) = chunked {
-            let (sites, _) = self.find(&plain, &inner, (&held, &ks))?;
+            let (sites, _) = self.find(&plain, &inner, (&held, &ks), false)?;
             return self.loss(scope, batch, (&span, ks.into_prepared()), &sites);
         }
         let ks = span.products(priors, scope, &batch.x)?;
-        let (sites, _) = self.find(&plain, &inner, (&held, &Products::Whole(&held, ks.clone().inner())))?;
+        let whole = Products::Whole(&held, ks.clone().inner());
+        let (sites, _) = self.find(&plain, &inner, (&held, &whole), false)?;
         self.loss_with(scope, batch, (&span, ks), &sites)
     }
 
@@ -263,7 +271,7 @@ impl Model for LearnedNewtonCagp {
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
         let span = self.span(scope, batch.y.dims()[0])?;
         let ks = Products::new(&span, &self.priors, scope, &batch.x)?;
-        let (sites, _) = self.find(scope, batch, (&span, &ks))?;
+        let (sites, _) = self.find(scope, batch, (&span, &ks), false)?;
         Ok(Some(Held::new(sites)))
     }
 

@@ -126,9 +126,9 @@ impl NewtonCagp {
         Self { priors: prior.of_latents(&*likelihood), likelihood, options, sites: SiteRule::Mode, refresh: 1 }
     }
 
-    /// Newton's method at the current parameters, for [`posterior`](Self::posterior) and bounds. Starts from actions
-    /// `[i, L n]` and their weights, if given.
-    fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>) -> Result<Found> {
+    /// Newton's method at the current parameters, for bounds, or to settled sites for [`posterior`](Self::posterior).
+    /// Starts from actions `[i, L n]` and their weights, if given.
+    fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>, settle: bool) -> Result<Found> {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
@@ -137,7 +137,7 @@ impl NewtonCagp {
         let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
         let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
         let (likelihood, batch) = (&*self.likelihood, (&plain, batch));
-        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &mean };
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &mean, settle };
         let problem = Problem { observed, priors: &self.priors, scope: &plain, x: &x, rule: self.sites };
         problem.solve(&self.options, from)
     }
@@ -173,7 +173,7 @@ impl NewtonCagp {
     pub fn averaged_sites(&self, batch: (&Scope, &Batch), mean: Vec<f64>, spread: &[f64]) -> Result<(Sites, f64)> {
         let (likelihood, density, rows) =
             (&*self.likelihood, self.likelihood.density(), rows(&*self.likelihood, batch.1)?);
-        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &[] };
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &[], settle: false };
         Sites::expected(&observed, mean, spread)
     }
 
@@ -197,7 +197,7 @@ impl NewtonCagp {
         from: Option<(&[f64], &[f64])>,
     ) -> Result<(CagpPosterior, NewtonReport)> {
         let scope = Scope::new(compute)?;
-        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope), from)?;
+        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope), from, true)?;
         let (n, i, latents) = (data.n(), projected.len(), self.likelihood.latents());
         let column = |place: usize| actions[place % i * latents * n + place / i * n..][..n].iter().copied();
         let columns: Vec<f64> = (0..latents * i).flat_map(column).collect();
@@ -226,7 +226,7 @@ pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, mo
 
 impl Model for NewtonCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None, false)?;
         self.objective_for(scope, batch, &Held::new(bound::packed(scope, &actions, &sites)))
     }
 
@@ -235,7 +235,7 @@ impl Model for NewtonCagp {
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None, false)?;
         Ok(Some(Held::new(bound::packed(scope, &actions, &sites))))
     }
 

@@ -11,8 +11,18 @@ use crate::models::Batch;
 use crate::models::prior::{Prior, repeated};
 use crate::scope::{Scope, to_f64};
 
-/// How often sites are recomputed from the distribution that they lead to.
+/// How often sites are recomputed from the distribution that they lead to. In training a few times: the bound holds for
+/// any sites. For a posterior until they settle, because its variances are those of its sites.
 const ROUNDS: usize = 3;
+const MOST_ROUNDS: usize = 300;
+
+/// Sites have settled when neither latent means nor curvatures change by more than this share of the largest.
+const SETTLED: f64 = 1e-7;
+/// The same where expectations are in f32.
+const SETTLED_ON_GPU: f64 = 1e-4;
+
+/// The shortest part of a step towards the next sites.
+const SHORTEST: f64 = 1e-3;
 
 /// The loss of the bound that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-9;
@@ -35,6 +45,8 @@ pub struct Observed<'a> {
     pub batch: (&'a Scope, &'a Batch),
     /// Prior means `[L n]`.
     pub mean: &'a [f64],
+    /// Whether averaged sites are for a posterior and have to settle.
+    pub settle: bool,
 }
 
 impl Observed<'_> {
@@ -75,7 +87,8 @@ impl Observed<'_> {
     }
 
     /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. They are
-    /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls.
+    /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls. Sites that have to
+    /// settle then go a shorter part of the way.
     ///
     /// `prior` are the prior variances `[L n]`. For sites and their system, `tell` gives the latent means minus the
     /// prior means `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the
@@ -87,23 +100,37 @@ impl Observed<'_> {
         (tell, diverged): (impl Fn(&Sites, &Small) -> Result<Vec<f64>>, impl Fn(&Sites, &Small) -> Result<f64>),
         solve: impl Fn(&Sites) -> Result<Small>,
     ) -> Result<(Sites, Small)> {
-        let rounding = if is_host(self.batch.0.device()) { ROUNDING } else { ROUNDING_OF_GPU };
-        let (mut highest, mut before) = (f64::NEG_INFINITY, None);
-        for round in 0..=ROUNDS {
+        let host = is_host(self.batch.0.device());
+        let (rounding, settled) = if host { (ROUNDING, SETTLED) } else { (ROUNDING_OF_GPU, SETTLED_ON_GPU) };
+        // The best sites so far with their system, their bound, and the averages over their distribution.
+        let mut best: Option<((Sites, Small), f64, Sites)> = None;
+        let mut length = 1.0;
+        for round in 0..=if self.settle { MOST_ROUNDS } else { ROUNDS } {
             let told = tell(&now.0, &now.1)?;
             let (above, explained) = told.split_at(self.mean.len());
             let spread = left(prior, explained, self.rows.len());
             let (next, expected) = Sites::expected(self, self.latent(above), &spread)?;
             let bound = expected - diverged(&now.0, &now.1)?;
-            if bound.is_nan() || bound < highest - rounding * highest.abs() {
-                return Ok(before.unwrap_or(now));
+            let falls = |(_, highest, _): &(_, f64, _)| bound < highest - rounding * highest.abs();
+            if bound.is_nan() || best.as_ref().is_some_and(falls) {
+                let Some((kept, bound, next)) = best else { return Ok(now) };
+                length *= 0.5;
+                if !self.settle || length < SHORTEST {
+                    return Ok(kept);
+                }
+                let sites = kept.0.towards(&next, length);
+                now = (sites.clone(), solve(&sites)?);
+                best = Some((kept, bound, next));
+                continue;
             }
-            if round == ROUNDS || !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
+            let last = round == if self.settle { MOST_ROUNDS } else { ROUNDS };
+            let finite = next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite());
+            if last || !finite || (self.settle && now.0.distance(&next) <= settled) {
                 break;
             }
-            highest = bound;
-            let small = solve(&next)?;
-            before = Some(std::mem::replace(&mut now, (next, small)));
+            let sites = now.0.towards(&next, length);
+            let small = solve(&sites)?;
+            best = Some((std::mem::replace(&mut now, (sites, small)), bound, next));
         }
         Ok(now)
     }

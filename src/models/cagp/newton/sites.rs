@@ -86,6 +86,32 @@ impl Sites {
         Ok((Self { gradient, curvature, ..at }, total))
     }
 
+    /// Sites a part of the way to others: curvature and curvature times pseudo-target go this share of it.
+    pub(super) fn towards(&self, to: &Self, share: f64) -> Self {
+        if share == 1.0 {
+            return to.clone();
+        }
+        let mixed = |from: &[f64], to: &[f64]| -> Vec<f64> {
+            from.iter().zip(to).map(|(from, to)| from + share * (to - from)).collect()
+        };
+        let pull = |sites: &Self| -> Vec<f64> {
+            sites.curved(&sites.f).iter().zip(&sites.gradient).map(|(curved, g)| curved + g).collect()
+        };
+        let part = Self { curvature: mixed(&self.curvature, &to.curvature), ..to.clone() };
+        let curved = part.curved(&part.f);
+        let gradient = mixed(&pull(self), &pull(to)).iter().zip(curved).map(|(pull, curved)| pull - curved).collect();
+        Self { gradient, ..part }
+    }
+
+    /// The largest change of a latent value or curvature to other sites, as a share of the largest or of 1.
+    pub(super) fn distance(&self, to: &Self) -> f64 {
+        let share = |from: &[f64], to: &[f64], least: f64| {
+            let size = to.iter().fold(least, |size: f64, value| size.max(value.abs()));
+            from.iter().zip(to).map(|(from, to)| (to - from).abs()).fold(0.0, f64::max) / size
+        };
+        share(&self.f, &to.f, 1.0).max(share(&self.curvature, &to.curvature, f64::MIN_POSITIVE))
+    }
+
     /// `W⁻¹ s`, for `s` in the span of `W`.
     pub(super) fn spread(&self, s: &[f64]) -> Vec<f64> {
         s.iter().zip(&self.curvature).map(|(s, d)| s / d).collect()
