@@ -9,6 +9,7 @@ use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start;
+use crate::scope::Scope;
 
 impl GpModel for CgGp {
     fn title(&self) -> String {
@@ -31,6 +32,10 @@ impl GpModel for CgGp {
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (rank, probes) = (self.options.rank.min(size.rows) as f64, self.options.count as f64);
         size.data(compute) + 8.0 * size.rows as f64 * (4.0 * rank + 8.0 * probes)
+    }
+
+    fn objective_error(&self, compute: Compute, data: &Observations) -> Result<Option<f64>> {
+        Ok(Some(self.estimate(compute, &data.batch(&Scope::new(compute)?))?.standard_error))
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

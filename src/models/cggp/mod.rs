@@ -50,7 +50,8 @@ pub struct CgGpOptions {
     pub probes: Probes,
     /// The number of probes.
     pub count: usize,
-    /// The seed of the probes. It is the same in every evaluation, so the objective is a deterministic function.
+    /// The seed of the probes, to which a fit to a table adds its own. It is the same in every evaluation, so the
+    /// objective is a deterministic function.
     pub seed: u64,
     /// How predictive variances are computed.
     pub variances: Variances,

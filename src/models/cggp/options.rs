@@ -11,9 +11,10 @@ impl Kind for CgGpOptions {
 }
 
 impl ModelOptions for CgGpOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _context: &Context) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let model = CgGp::new(prior.kernel.clone());
-        Ok(Box::new(CgGp { prior, options: *self, ..model }))
+        let options = Self { seed: self.seed.wrapping_add(context.seed), ..*self };
+        Ok(Box::new(CgGp { prior, options, ..model }))
     }
 
     fn smaller(&self) -> Advice {

@@ -60,7 +60,7 @@ impl CgGp {
     fn root(&self, system: &System, rank: usize) -> Result<Vec<f64>> {
         let mut start = system.residual.clone();
         if start.iter().all(|x| *x == 0.0) {
-            start = Probes::Rademacher.block(start.len(), 1, self.options.seed);
+            start = Probes::Rademacher.block(start.len(), 1, 0);
         }
         let mut root = Vec::new();
         for krylov in lanczos(&system.covariance, &start, rank.max(1))? {

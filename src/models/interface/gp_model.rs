@@ -108,6 +108,14 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         false
     }
 
+    /// The standard error of the objective on these rows, if it is a random estimate.
+    ///
+    /// # Errors
+    /// What the estimate reports.
+    fn objective_error(&self, _compute: Compute, _data: &Observations) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
     /// A model with the same parameters and a cheaper objective, which is used to find where training begins. By
     /// default it is a copy of this model.
     fn lighter(&self) -> Box<dyn GpModel> {
