@@ -718,6 +718,9 @@ fn lists(rows: usize, of: usize, each: usize) -> Arc<Neighbours> {
     Arc::new(Neighbours { indices: (0..rows).flat_map(|row| (0..each).map(move |k| index(row, k))).collect(), each })
 }
 
+/// The noise of inducing values, as a share of their variance.
+const NUGGET: f64 = 0.02;
+
 /// The marginals of rows with neighbours, by a graph of dense algebra, for q with mean `m` and covariance `s [u, u]`.
 fn local_by_graph(
     kernel: &Kernel,
@@ -737,7 +740,8 @@ fn local_by_graph(
         let z = x[1].clone().select(0, places.clone());
         let m = m.clone().select(0, places.clone()).reshape([h, 1]);
         let s = s.clone().select(0, places.clone()).select(1, places);
-        let lower = cholesky(kernel.gram(scope, &z).unwrap(), "K").unwrap();
+        let gram = kernel.gram(scope, &z).unwrap() * (eye.clone() * NUGGET + 1.0);
+        let lower = cholesky(gram, "K").unwrap();
         let a = solve_lower(lower.clone(), kernel.cross(scope, &z, &x[0].clone().narrow(0, row, 1)).unwrap()).unwrap();
         let inverse = solve_lower(lower.clone(), eye.clone()).unwrap();
         let weights = inverse.clone().transpose().matmul(a.clone());
@@ -779,7 +783,7 @@ fn local_marginals_of_every_kernel() {
             };
             let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
                 let q = Tensor::cat(vec![flatten(x[2].clone()), spread(scope, &x[3]).1], 0);
-                products::Cross::new(&kernel, scope, &x[1], &x[0]).local(q, neighbours.clone()).unwrap()
+                products::Cross::new(&kernel, scope, &x[1], &x[0]).local(q, neighbours.clone(), NUGGET).unwrap()
             });
             let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
                 let (mean, (s, _)) = (flatten(x[2].clone()), spread(scope, &x[3]));

@@ -103,19 +103,20 @@ impl<'a> Cross<'a> {
     }
 
     /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]`, one after another,
-    /// `[3m]`. Here A = k(x, Z_I) K_I⁻¹, and I are the row's neighbours among the inducing inputs `x1 [n, d]`. `q`
+    /// `[3m]`. Here A = k(x, Z_I) K_I⁻¹, and I are the row's neighbours among the inducing inputs `x1 [n, d]`. The
+    /// diagonal of K_I is multiplied by 1 + `nugget`. `q`
     /// holds m `[n]`, then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. The result is in the scope's
     /// wide type; on a GPU it comes from batches of small matrices.
     ///
     /// # Errors
     /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not
     /// positive definite.
-    pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
+    pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>, nugget: f64) -> Result<Tensor<1>> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
         let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
         match (kernel.lower(&scope, &lower(x))?, kernel.lower(&scope, &lower(z))?) {
-            (Some(a), Some(b)) if scope.compute().kind.is_cpu() => local::packed(&a, &b, q, neighbours),
-            (Some(a), Some(b)) => local_graph::packed(&a, &b, q, &neighbours),
+            (Some(a), Some(b)) if scope.compute().kind.is_cpu() => local::packed((&a, &b), q, neighbours, nugget),
+            (Some(a), Some(b)) => local_graph::packed((&a, &b), q, &neighbours, nugget),
             _ => Err(Error::Usage("neighbours need a kernel of the built-in forms".into())),
         }
     }

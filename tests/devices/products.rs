@@ -226,7 +226,7 @@ fn sets_of_neighbours_agree() {
             Case { kernel, inputs, budget: SMALL }.check(&format!("{text}: neighbours"), 3e-4, &|scope, x| {
                 let q = Tensor::cat(vec![x[2].clone(), x[3].clone()], 0).reshape([(m * (1 + columns)) as i32]);
                 let q: Tensor<1> = q.cast(scope.wide());
-                Cross::new(kernel, scope, &x[0], &x[1]).local(q, neighbours.clone()).unwrap().unsqueeze()
+                Cross::new(kernel, scope, &x[0], &x[1]).local(q, neighbours.clone(), 0.02).unwrap().unsqueeze()
             });
         }
     }

@@ -221,3 +221,31 @@ fn training_with_kept_neighbours_goes_on_from_a_checkpoint() {
     assert_eq!(got.x, want.x);
     assert_eq!(second.free_raw(), whole.free_raw());
 }
+
+/// Rows of a smooth function along a line, which are also the inducing inputs.
+fn smooth(n: usize, h: usize, covariance: Covariance) -> (Swsgp, Observations) {
+    let x: Vec<f64> = (0..n).map(|i| 6.0 * i as f64 / n as f64 - 3.0).collect();
+    let mut state = 5;
+    let y = x.iter().map(|x| x.sin() + 0.2 * noise(&mut state)).collect();
+    let mut gp = Swsgp::new(Kernel::parse("rbf", 1).unwrap(), &x, 1, h, Gaussian::new(0.1)).unwrap();
+    gp = gp.covariance(covariance);
+    gp.nugget = 1e-3;
+    (gp, Observations::new(x, 1, y, None).unwrap())
+}
+
+/// Inducing values of a smooth function nearly determine each other: q starts where it agrees with that.
+#[test]
+fn training_starts_near_the_prior() {
+    for (n, h) in [(20, 16), (200, 16), (20, 1)] {
+        for covariance in [Covariance::Full, Covariance::Diagonal] {
+            let (mut gp, data) = smooth(n, h, covariance);
+            let batch = data.batch(&Scope::new(F64).unwrap());
+            let loss = |gp: &Swsgp| fit::evaluate(gp, F64, &batch).unwrap().loss / n as f64;
+            train(&mut gp, &data, n, &adam(0.01, 0)).unwrap();
+            let start = loss(&gp);
+            assert!(start < 10.0, "{n} rows, {h} neighbours, {covariance:?}: {start}");
+            train(&mut gp, &data, n, &adam(0.01, 100)).unwrap();
+            assert!(loss(&gp) < start, "{n} rows, {h} neighbours, {covariance:?}: {} {start}", loss(&gp));
+        }
+    }
+}

@@ -54,6 +54,9 @@ impl GpModel for Swsgp {
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        if self.nugget > 0.0 && training.config.resume.is_none() {
+            self.start_at_prior(training.compute)?;
+        }
         let mut config = training.config.clone();
         if let Optimizer::Adam(adam) = &mut config.optimizer {
             adam.lazy |= self.keeps_neighbours() && self.variational.is_diagonal();

@@ -57,6 +57,11 @@ pub struct Swsgp {
     /// H³ time if the neighbours are most of the M, and is closer to the model in which each row sees all of them.
     /// Predictions then use all inducing inputs, as a large batch does.
     pub union: bool,
+    /// The variance of independent noise on the inducing values, as a share of their prior variance. Inducing values of
+    /// a smooth function determine each other to many digits; without noise, q would have to agree with the prior to as
+    /// many, which no optimiser that moves its numbers one by one achieves. They are then inducing values of another
+    /// kind, and the bound of every row still holds.
+    pub nugget: f64,
 }
 
 /// The part of q and Z that a batch uses.
@@ -115,7 +120,7 @@ impl Swsgp {
             )));
         }
         let variational = Variational::new(m, Covariance::Diagonal);
-        Ok(Self { process, variational, likelihood, neighbours, divergence: 1.0, union: false })
+        Ok(Self { process, variational, likelihood, neighbours, divergence: 1.0, union: false, nugget: 0.0 })
     }
 
     /// The same model with another covariance of q. q starts again.
@@ -162,7 +167,8 @@ impl Swsgp {
     ) -> Result<Projected> {
         let (kernel, b) = (&self.process.prior.kernel, x.dims()[0]);
         if self.union {
-            let lower = cholesky(products::Covariance::new(kernel, scope, &z).matrix_wide()?, "K_I")?;
+            let lower =
+                cholesky(self.noisy(scope, products::Covariance::new(kernel, scope, &z).matrix_wide()?), "K_I")?;
             let root = match spread {
                 Spread::Diagonal(root) => {
                     Tensor::<2>::eye(root.dims()[0], scope.device()).cast(scope.wide()) * root.unsqueeze::<2>()
@@ -180,12 +186,53 @@ impl Swsgp {
                 rows.reshape([u * m])
             }
         };
-        let packed = products::Cross::new(kernel, scope, &z, x).local(Tensor::cat(vec![mean, root], 0), neighbours)?;
+        let packed = products::Cross::new(kernel, scope, &z, x).local(
+            Tensor::cat(vec![mean, root], 0),
+            neighbours,
+            self.nugget,
+        )?;
         Ok(Projected {
             shift: packed.clone().narrow(0, 0, b),
             change: packed.clone().narrow(0, b, b),
             divergence: packed.narrow(0, 2 * b, b).mean(),
         })
+    }
+
+    /// The covariance of inducing values, from that of the function there.
+    fn noisy(&self, scope: &Scope, gram: Tensor<2>) -> Tensor<2> {
+        let own = Tensor::<2>::eye(gram.dims()[0], scope.device()).cast(gram.dtype()) * self.nugget + 1.0;
+        gram * own
+    }
+
+    /// Moves q close to the prior: to the prior itself, or for diagonal covariances to the normal distribution nearest
+    /// to it among the neighbours of each inducing input.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] when covariances of inducing values cannot be factorised.
+    pub fn start_at_prior(&mut self, compute: Compute) -> Result<()> {
+        let (scope, m, d) = (Scope::new(compute)?, self.process.len(), self.process.d());
+        let kernel = &self.process.prior.kernel;
+        let factor = |z: &Tensor<2>| -> Result<Factor<f64>> {
+            let gram = products::Covariance::new(kernel, &scope, z).matrix_wide()?;
+            Factor::new(to_f64(self.noisy(&scope, gram))?, "K_I")
+        };
+        let mean = vec![0.0; m];
+        if !self.variational.is_diagonal() {
+            let lower = factor(&self.process.z(&scope))?.lower();
+            self.variational.set(&mean, &lower);
+            return Ok(());
+        }
+        let z = self.process.inducing.internal();
+        let neighbours = self.neighbours(compute, &z)?;
+        let sd = |i: usize| -> Result<f64> {
+            let near: Vec<f64> = neighbours.of(i).iter().flat_map(|&j| &z[j as usize * d..][..d]).copied().collect();
+            let place = neighbours.of(i).iter().position(|&j| j as usize == i).unwrap_or(0);
+            let inverse = factor(&scope.matrix(&near, neighbours.each, d))?.inverse_diagonal();
+            Ok(inverse[place].recip().sqrt())
+        };
+        let root = (0..m).map(sd).collect::<Result<Vec<_>>>()?;
+        self.variational.set_packed(&mean, &root);
+        Ok(())
     }
 
     fn loss(&self, scope: &Scope, batch: &Batch, active: Active, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
@@ -322,7 +369,9 @@ impl SwsgpPosterior {
         let z = pick(&process.inducing.internal(), d);
         let mut part = Process::new(process.prior.kernel.clone(), &z, d)?;
         part.prior.mean = process.prior.mean.clone();
-        let lower = part.factor(&Scope::new(self.compute)?)?;
+        let scope = Scope::new(self.compute)?;
+        let gram = part.prior.covariance(&scope, &part.z(&scope)).matrix_wide()?;
+        let lower = Factor::new(to_f64(self.model.noisy(&scope, gram))?, "K_I")?.lower();
         let mut mean = pick(&self.model.variational.mean.internal(), 1);
         let q = &self.model.variational;
         let mut root = vec![0.0; u * u];

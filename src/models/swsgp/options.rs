@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
 use crate::models::options::{Context, Kind, ModelOptions, Parts};
-use crate::models::start::levelled;
+use crate::models::svgp::{Svgp, SvgpOptions};
 use crate::models::variational::Covariance;
 use crate::train::TrainConfig;
 
@@ -25,6 +25,10 @@ pub struct SwsgpOptions {
     /// Whether all rows of a minibatch see the neighbours of all its rows (SWSGP-U).
     #[serde(default)]
     pub union: bool,
+    /// The [noise](Swsgp::nugget) of inducing values. If it is 0, as in files that lack it, q starts far from the prior;
+    /// otherwise it starts there, and a model in which each row sees all inducing inputs is the variational one.
+    #[serde(default)]
+    pub nugget: f64,
     /// The covariance of the distribution of inducing values.
     pub covariance: Covariance,
     /// How training goes through the data.
@@ -42,6 +46,17 @@ const ROWS_PER_INDUCING: usize = 16;
 /// With at least so many inducing values, their covariances cost far more than the rest of a step.
 const MANY_INDUCING: usize = 2048;
 
+/// The noise of inducing values by default, as a share of their prior variance.
+const NUGGET: f64 = 1e-3;
+
+impl SwsgpOptions {
+    /// Whether each row sees all of so many inducing inputs, with the usual weight of the divergence: what remains is
+    /// the variational model.
+    fn sees_all(&self, inducing: usize) -> bool {
+        self.nugget > 0.0 && self.neighbours >= inducing && self.divergence == 1.0
+    }
+}
+
 impl Kind for SwsgpOptions {
     const NAME: &'static str = "swsgp";
     const ANY_LIKELIHOOD: bool = true;
@@ -50,11 +65,16 @@ impl Kind for SwsgpOptions {
 impl ModelOptions for SwsgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let (z, d) = (context.inducing(&prior.kernel, self.inducing)?, context.data.d);
-        let mean = levelled(prior.mean, &*likelihood, d)?;
+        if self.sees_all(z.len() / d.max(1)) {
+            let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
+            model.processes[0].prior.mean = prior.mean;
+            return Ok(Box::new(model));
+        }
         // If the data have few distinct rows, there are fewer inducing inputs than asked for.
         let neighbours = self.neighbours.min(z.len() / d.max(1));
         let mut model = Swsgp::boxed(prior.kernel, &z, d, neighbours, likelihood)?.covariance(self.covariance);
-        (model.process.prior.mean, model.divergence, model.union) = (mean, self.divergence, self.union);
+        (model.process.prior.mean, model.nugget) = (prior.mean, self.nugget);
+        (model.divergence, model.union) = (self.divergence, self.union);
         Ok(Box::new(model))
     }
 
@@ -63,7 +83,7 @@ impl ModelOptions for SwsgpOptions {
     }
 
     fn training(&self) -> TrainConfig {
-        self.batches.training()
+        SvgpOptions { inducing: self.inducing, covariance: self.covariance, batches: self.batches.clone() }.training()
     }
 
     /// Warns of too many inducing inputs for the rows: each is then held to the prior by few neighbours only.
@@ -109,7 +129,7 @@ impl ModelOptions for SwsgpOptions {
 
 #[cfg(feature = "command")]
 mod command {
-    use super::{Minibatches, Result, SwsgpOptions};
+    use super::{Covariance, Minibatches, NUGGET, Result, SwsgpOptions};
     use crate::models::command::{BatchArguments, Given, InducingArguments, Offered};
     use crate::values::{self, MOST};
 
@@ -139,16 +159,21 @@ mod command {
 
         type Arguments = Arguments;
 
-        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
+        fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
             let Arguments { inducing, batches, neighbors, divergence, union } = arguments;
-            Ok(Self {
-                inducing: inducing.count(),
+            let (count, covariance) = (inducing.count(), batches.covariance());
+            let plain = Self {
+                inducing: count,
                 neighbours: neighbors.unwrap_or(16),
                 divergence: divergence.unwrap_or(1.0),
                 union,
-                covariance: batches.covariance(),
+                nugget: NUGGET,
+                covariance,
                 batches: Minibatches { size: batches.size(), natural: None, ..Minibatches::default() },
-            })
+            };
+            let natural = plain.sees_all(count.min(given.rows)) && covariance == Covariance::Full && !given.lbfgs;
+            let batches = Minibatches { natural: natural.then_some(0.1), ..plain.batches.clone() };
+            Ok(Self { batches, ..plain })
         }
 
         fn takes_minibatches() -> bool {

@@ -34,14 +34,19 @@ impl Neighbours {
 }
 
 /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹: `[3b]` in f64.
-/// The rows `x` and the U inducing inputs `z` are lowered from the same kernel.
+/// K_I is the covariance of the inducing inputs, whose diagonal is multiplied by 1 + `nugget`. The rows `x` and the U inducing inputs `z` are lowered from the same kernel.
 ///
 /// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only
 /// the blocks S_I are computed. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row:
 /// `m̄ = s̄α + κ̄β`, `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `R̄ = 2S̄R`, `k̄ = s̄β + 2c̄(γ − α)`,
 /// `K̄ = −½s̄(αβᵀ + βαᵀ) + c̄(ααᵀ − αγᵀ − γαᵀ) + ½κ̄(K⁻¹ − K⁻¹SK⁻¹ − ββᵀ)`.
-pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
-    let op = Local { program: Program::new(x), neighbours };
+pub fn packed(
+    (x, z): (&Lowered, &Lowered),
+    q: Tensor<1>,
+    neighbours: Arc<Neighbours>,
+    nugget: f64,
+) -> Result<Tensor<1>> {
+    let op = Local { program: Program::new(x), neighbours, nugget };
     apply4(op, features(x), coefficients(x), q, features(z))
 }
 
@@ -49,6 +54,7 @@ pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: Arc<Neighbours
 struct Local {
     program: Program,
     neighbours: Arc<Neighbours>,
+    nugget: f64,
 }
 
 struct Inputs {
@@ -58,6 +64,7 @@ struct Inputs {
     p: usize,
     mean: Vec<f64>,
     root: Vec<f64>,
+    nugget: f64,
 }
 
 /// A row's small matrices.
@@ -145,6 +152,7 @@ impl Inputs {
                 }
             }
         }
+        gram.iter_mut().step_by(h + 1).for_each(|own| *own *= 1.0 + self.nugget);
         let factor = Factor::new(gram, "K_I of a row's neighbours")?;
         let mean: Vec<f64> = neighbours.iter().map(|&j| self.mean[j as usize]).collect();
         let mut covariance = vec![0.0; h * h];
@@ -189,7 +197,7 @@ impl Row {
     }
 
     /// Gradients in the covariances of the row's [`pairs`], in m_I and in S_I.
-    fn pull(&self, pairs: &[[usize; 2]], [s, c, kl]: [f64; 3]) -> [Vec<f64>; 3] {
+    fn pull(&self, pairs: &[[usize; 2]], nugget: f64, [s, c, kl]: [f64; 3]) -> [Vec<f64>; 3] {
         let h = self.mean.len();
         let (alpha, beta, inverse) = (&self.weights, &self.solved, &self.inverse);
         let gamma = times(inverse, &times(&self.covariance, alpha));
@@ -213,7 +221,7 @@ impl Row {
         };
         let in_pairs = pairs.iter().map(|&[a, b]| match b {
             0 => s * beta[a - 1] + 2.0 * c * (gamma[a - 1] - alpha[a - 1]),
-            b if b == a => in_gram(a - 1, a - 1),
+            b if b == a => (1.0 + nugget) * in_gram(a - 1, a - 1),
             b => in_gram(a - 1, b - 1) + in_gram(b - 1, a - 1),
         });
         [in_pairs.collect(), in_mean, in_covariance]
@@ -236,7 +244,8 @@ impl HostOp<4> for Local {
         let ([b, p], u) = ([x.shape()[0], x.shape()[1]], z.shape()[0]);
         let mut mean = into_vec::<f64>(q)?;
         let root = mean.split_off(u);
-        let inputs = Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, mean, root };
+        let [x, z, coefficients] = [into_vec(x)?, into_vec(z)?, into_vec(coefficients)?];
+        let inputs = Inputs { x, z, coefficients, p, mean, root, nugget: self.nugget };
         let (pairs, size) = (pairs(self.neighbours.each), Self::part(b));
         let part = |first: usize| {
             let rows = first..(first + size).min(b);
@@ -262,7 +271,8 @@ impl HostOp<4> for Local {
         let pairs = pairs(h);
         let part = |(k, part): (usize, &Part)| {
             let slopes = |(i, row): (usize, &Row)| {
-                let [in_pairs, in_mean, in_covariance] = row.pull(&pairs, [grad[i], grad[b + i], grad[2 * b + i]]);
+                let [in_pairs, in_mean, in_covariance] =
+                    row.pull(&pairs, self.nugget, [grad[i], grad[b + i], grad[2 * b + i]]);
                 [in_pairs, in_mean, inputs.pull_root(&in_covariance, self.neighbours.of(i))]
             };
             let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect();

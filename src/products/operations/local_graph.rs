@@ -12,7 +12,7 @@ use crate::scope::indices;
 ///
 /// With K_I = L Lᵀ, S_I = R Rᵀ, a = L⁻¹k, u = L⁻¹m_I and E = L⁻¹R of a row, they are aᵀu, ‖Eᵀa‖² − ‖a‖² and
 /// ½(‖E‖² + ‖u‖² − H) + log|L| − log|R|.
-pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: &Neighbours) -> Result<Tensor<1>> {
+pub fn packed((x, z): (&Lowered, &Lowered), q: Tensor<1>, neighbours: &Neighbours, nugget: f64) -> Result<Tensor<1>> {
     let (device, h) = (q.device(), neighbours.each);
     let (b, u) = (neighbours.indices.len() / h, z.terms()[0].features.dims()[0]);
     let each: Vec<usize> = neighbours.indices.iter().map(|&j| j as usize).collect();
@@ -28,7 +28,9 @@ pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: &Neighbours) -
         _ => compared(term, near, h, near, h),
     });
     let k = x.of_pairs(&mut to_row)?.reshape([b, h, 1]);
-    let lower = cholesky(z.of_pairs(&mut among)?.reshape([b, h, h]), "K_I of the neighbours")?;
+    let gram = z.of_pairs(&mut among)?.reshape([b, h, h]);
+    let own = Tensor::<2>::eye(h, &device).cast(gram.dtype()).unsqueeze_dim::<3>(0) * nugget + 1.0;
+    let lower = cholesky(gram * own, "K_I of the neighbours")?;
 
     let mean = q.clone().narrow(0, 0, u).select(0, each.clone()).reshape([b, h, 1]);
     let count = q.dims()[0] - u;
