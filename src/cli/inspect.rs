@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
-use cagey::fitted::{Fitted, Rows};
+use cagey::fitted::{Fitted, Rows, Summary};
 use cagey::kernels::Kernel;
 use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
 use cagey::models::posterior::InducingPart;
@@ -135,7 +135,7 @@ pub fn description(fitted: &Fitted) -> String {
         ("ended".into(), summary.termination.clone()),
         (
             format!("objective per row{}", if standardised { ", of the standardised target" } else { "" }),
-            format!("{:.6}", summary.loss),
+            objective_in_words(summary),
         ),
         ("time".into(), format!("{:.2} s", summary.seconds)),
     ]);
@@ -157,6 +157,12 @@ pub fn description(fitted: &Fitted) -> String {
         let _ = writeln!(text, "  warning: {}", settings::words(warning));
     }
     text
+}
+
+/// The objective per row; of an estimate, its standard error as well.
+fn objective_in_words(summary: &Summary) -> String {
+    let error = |error| format!(", an estimate with standard error {error:.6} (--probes, --seed)");
+    format!("{:.6}{}", summary.loss, summary.loss_error.map(error).unwrap_or_default())
 }
 
 /// For the id of each parameter, the input columns (of `d`) that its entries belong to.

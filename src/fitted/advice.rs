@@ -6,6 +6,21 @@ use crate::models::Observations;
 use crate::params::shown;
 use crate::train::{Optimizer, Outcome, Termination, TrainConfig};
 
+/// A warning if a training ended above the objective that it began with.
+pub fn worse(outcome: &Outcome) -> Option<Advice> {
+    let mut curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
+    let first = curve.next()?.loss;
+    (outcome.loss > first + PAYS).then(|| {
+        let text = format!(
+            "the training ended at {} per row, above {} where it began: do not trust this fit; take a smaller rate, or \
+             choose another model",
+            shown(outcome.loss),
+            shown(first)
+        );
+        Advice::from(text).about("Settings::model")
+    })
+}
+
 /// A warning if there is only one row, or only one value of the target: error bars then rest on no data.
 pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
     if rows == 1 {

@@ -61,6 +61,9 @@ pub struct Summary {
     pub termination: String,
     /// Best objective per row, priors included.
     pub loss: f64,
+    /// Its standard error, if it is a random estimate.
+    #[serde(default)]
+    pub loss_error: Option<f64>,
     /// Steps of all runs.
     pub iterations: usize,
     /// Evaluations of the objective in all runs.

@@ -71,10 +71,10 @@ impl Default for Models {
             Row::of::<CagpOptions>(),
             Row::of::<SgprOptions>(),
             Row::of::<SparseGridOptions>(),
+            Row::of::<LaplaceOptions>(),
             Row::of::<SvgpOptions>(),
             Row::of::<SwsgpOptions>(),
             Row::of::<CgGpOptions>(),
-            Row::of::<LaplaceOptions>(),
             Row::of::<ExpertsOptions>(),
         ];
         Self { rows }

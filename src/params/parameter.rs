@@ -213,7 +213,8 @@ impl Parameter {
         self.scale.resize(self.raw.len(), 1.0);
     }
 
-    /// Sets values that a user gives: one for all entries, or one for each, in the user's units.
+    /// Sets values that a user gives: one for all entries, or one for each, in the user's units. A positive value below
+    /// the floor of the parameter removes the floor.
     ///
     /// # Errors
     /// [`Error::Usage`] if the number of values is wrong, or the constraint does not permit a value.
@@ -223,11 +224,23 @@ impl Parameter {
             let want = if want == 1 { "1 value".to_string() } else { format!("1 or {want} values") };
             return Err(Error::Usage(format!("initial value of {}: it takes {want}, got {got}", self.name)));
         }
+        if let Constraint::Positive { floor } = self.constraint {
+            let below = |i: usize| values[i % got] > 0.0 && values[i % got] / self.scale[i] <= floor;
+            if (0..want).any(below) {
+                self.constraint = Constraint::FREE;
+            }
+        }
         for i in 0..want {
             let value = values[i % got];
             let (lower, upper) = self.constraint.room(self.scale[i], self.offset(i));
             if !(lower < value && value < upper) {
                 let (name, value, lower, upper) = (&self.name, shown(value), shown(lower), shown(upper));
+                if value == "0" && !matches!(self.constraint, Constraint::Real) {
+                    return Err(Error::Usage(format!(
+                        "initial value of {name}: it is positive; for next to none, give a small number such as {}",
+                        shown(1e-10 * self.scale[i])
+                    )));
+                }
                 return Err(Error::Usage(format!(
                     "initial value of {name}: {value} does not lie within {lower}..{upper}"
                 )));

@@ -2,7 +2,7 @@
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::registry::Likelihoods;
-use cagey::likelihoods::{Softmax, Targets};
+use cagey::likelihoods::{Auxiliary, Row, Softmax, Targets};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::laplace::{LaplaceGp, LaplacePosterior};
@@ -165,10 +165,64 @@ fn every_likelihood_is_tried() {
 #[test]
 fn gradients_match_finite_differences() {
     for text in LIKELIHOODS {
-        let (gp, data) = drawn(text, 14, 2);
-        let [gradient, numeric] = gradients(&gp, &data);
-        assert_close(text, &gradient, &numeric, 1e-6);
+        let (mut gp, data) = drawn(text, 14, 2);
+        for corrected in [false, true] {
+            gp.corrected = corrected;
+            let [gradient, numeric] = gradients(&gp, &data);
+            assert_close(&format!("{text}, corrected: {corrected}"), &gradient, &numeric, 1e-6);
+        }
     }
+}
+
+/// Rows far apart are independent: their evidence is a product of integrals over one latent value each.
+#[test]
+fn corrected_evidence_of_independent_rows_is_exact() {
+    for text in ["bernoulli(logit)", "bernoulli(probit)", "poisson(exp)", "negative-binomial(0.4)", "gamma(2.5)"] {
+        for variance in [0.5, 300.0] {
+            let (mut gp, data) = drawn(text, 12, 1);
+            let x = (0..12).map(|i| 1e6 * f64::from(i)).collect();
+            let data = Observations { x, ..data };
+            gp.priors[0].kernel = Kernel::parse(&format!("{variance} * matern52"), 1).unwrap();
+            let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
+            let of = |row: Row| {
+                let auxiliary = (gp.likelihood.auxiliary() != Auxiliary::None).then_some(row.auxiliary);
+                gp.likelihood.predict(&[0.1], &[variance], auxiliary).unwrap().log_density(row.y)
+            };
+            let want: f64 = -targets.rows(gp.likelihood.auxiliary()).map(of).sum::<f64>();
+            let batch = data.batch(&Scope::new(F64).unwrap());
+            let mut loss = |corrected| {
+                gp.corrected = corrected;
+                fit::evaluate(&gp, F64, &batch).unwrap().loss
+            };
+            let [plain, corrected] = [false, true].map(&mut loss);
+            assert!((corrected - want).abs() < 1e-5 * want, "{text} {variance}: {corrected} {want}");
+            assert!(variance < 1.0 || (plain - want).abs() > 1e-3 * want, "{text}: {plain} {want}");
+        }
+    }
+}
+
+/// Where inputs say nothing of a rare class, no large variance looks better than none.
+#[test]
+fn rare_classes_do_not_prefer_large_variances() {
+    let mut state = 4;
+    let x: Vec<f64> = (0..400).map(|_| 3.0 * noise(&mut state)).collect();
+    let y: Vec<f64> = (0..200).map(|i| f64::from(u8::from(i % 25 == 0))).collect();
+    let data = Observations::new(x, 2, y, None).unwrap();
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    // The level that is best for each variance.
+    let loss = |kernel: &str, corrected: bool| {
+        let mut gp = LaplaceGp::boxed(Kernel::parse(kernel, 2).unwrap().into(), likelihood("bernoulli"));
+        gp.corrected = corrected;
+        gp.priors[0].mean = Mean::named("constant", 2).unwrap();
+        let levels = (6..90).map(|level| {
+            gp.find_mut("mean.constant").unwrap()[0].set(&[-0.5 * f64::from(level)]);
+            fit::evaluate(&gp, F64, &batch).unwrap().loss
+        });
+        levels.fold(f64::INFINITY, f64::min)
+    };
+    let [none, large] = ["1e-6 * matern32(1)", "300 * matern32(1e-6)"].map(|kernel| loss(kernel, true));
+    assert!((large - none).abs() < 0.5, "{large} {none}");
+    assert!(loss("300 * matern32(1e-6)", false) < none - 5.0);
 }
 
 /// The product of two dense row-major matrices of order `n`.

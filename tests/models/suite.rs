@@ -44,8 +44,15 @@ fn choices() -> Vec<ModelChoice> {
     ];
     let (inducing, neighbours, divergence) = (9, 4, 1.0);
     let variational = [Covariance::Full, Covariance::Diagonal].into_iter().flat_map(|covariance| {
-        let local =
-            |union| SwsgpOptions { inducing, neighbours, divergence, union, covariance, batches: batches.clone() };
+        let local = |union| SwsgpOptions {
+            inducing,
+            neighbours,
+            divergence,
+            union,
+            nugget: 1e-3,
+            covariance,
+            batches: batches.clone(),
+        };
         let all = SvgpOptions { inducing, covariance, batches: batches.clone() };
         [all.into(), local(false).into(), local(true).into()]
     });

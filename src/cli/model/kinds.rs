@@ -21,16 +21,6 @@ fn named(name: &str) -> Result<&'static Row> {
     registry().models.row(name).ok_or_else(|| Error::Usage(format!("no model `{name}`")))
 }
 
-/// The kind for a likelihood and a number of rows: the one asked for, or the usual one.
-pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'static Row> {
-    let gaussian = likelihood.starts_with("gaussian");
-    let usual = || registry().models.rows().iter().find(|row| (row.command.is_usual)(gaussian, rows));
-    match asked {
-        Some(name) => named(name),
-        None => usual().ok_or_else(|| Error::Usage("no model is usual for such data: choose one with --model".into())),
-    }
-}
-
 /// The kind for rows that are not all in memory: the one asked for, or the first that `prefers` such rows. An error
 /// begins with `what`.
 fn kind_that(
@@ -62,6 +52,11 @@ pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
     kind_that(|row| row.apart, |row| row.apart, "--shards is for models whose rows stay apart", asked)
 }
 
+/// Whether a kind has this option.
+fn has(row: &Row, arg: &Arg) -> bool {
+    row.command.arguments().iter().any(|own| own.get_id() == arg.get_id())
+}
+
 /// The options of all kinds of models. An option that several kinds share appears once.
 #[derive(Debug, Clone)]
 pub struct KindArguments(ArgMatches);
@@ -77,14 +72,28 @@ impl KindArguments {
         all
     }
 
+    /// The kind for a likelihood and a number of rows: the one asked for, or the usual one. Of several usual ones for
+    /// targets that are not Gaussian, the first that takes the options given.
+    pub fn kind(&self, asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'static Row> {
+        if let Some(name) = asked {
+            return named(name);
+        }
+        let usual = || registry().models.rows().iter().filter(|row| (row.command.is_usual)(likelihood, rows));
+        let fits = |row: &&Row| !likelihood.starts_with("gaussian") && self.foreign(&[*row]).is_none();
+        let found = usual().find(fits).or_else(|| usual().next());
+        found.ok_or_else(|| Error::Usage("no model is usual for such data: choose one with --model".into()))
+    }
+
+    /// The first option given that belongs to none of the kinds.
+    fn foreign(&self, fitted: &[&Row]) -> Option<Arg> {
+        let given = |arg: &Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        Self::all().into_iter().find(|arg| given(arg) && !fitted.iter().any(|row| has(row, arg)))
+    }
+
     /// Refuses options that belong to none of the kinds.
     pub fn check(&self, fitted: &[&Row]) -> Result<()> {
-        let has = |row: &Row, arg: &Arg| row.command.arguments().iter().any(|own| own.get_id() == arg.get_id());
-        let given = |arg: &&Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-        let all = Self::all();
-        let Some(foreign) = all.iter().filter(given).find(|arg| !fitted.iter().any(|row| has(row, arg))) else {
-            return Ok(());
-        };
+        let Some(foreign) = self.foreign(fitted) else { return Ok(()) };
+        let foreign = &foreign;
         let owners: Vec<&str> =
             registry().models.rows().iter().filter(|row| has(row, foreign)).map(|row| row.name).collect();
         let fitted: Vec<&str> = fitted.iter().map(|row| row.name).collect();

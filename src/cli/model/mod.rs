@@ -31,10 +31,11 @@ pub struct ModelOptions {
     #[arg(long, long_help = KERNEL_HELP, allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Prior mean: what the model predicts far from the data
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Auto)]
     mean: MeanName,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, a sparse one up to 50,000, a
-    /// variational one beyond; with other likelihoods a variational one
+    /// variational one beyond. For two or ordered classes and counts, Laplace's approximation up to 2,000 rows. With
+    /// other likelihoods, and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -176,7 +177,7 @@ impl ModelOptions {
 
     /// The kind of model for a number of rows.
     fn kind(&self, likelihood: &str, rows: usize) -> Result<&'static Row> {
-        kinds::kind(self.model.as_deref(), likelihood, rows)
+        self.kinds.kind(self.model.as_deref(), likelihood, rows)
     }
 
     /// A note that there are too many rows for the exact model, if that is why another is fitted.

@@ -109,17 +109,20 @@ impl Plan {
         );
         warnings.extend(advice::unfinished(&outcome, config));
         warnings.extend(advice::cut_short(&outcome, config));
+        warnings.extend(advice::worse(&outcome));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
         warnings.extend(posterior.remarks(&some(&data)?.x)?);
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, jitter, units.target.sd));
         }
+        // An estimate of this is not worth a failure.
+        let loss_error = model.objective_error(compute, &data).ok().flatten().map(|error| error / data.n() as f64);
         let ranges = Some(match &tables {
             Some(tables) => units.ranges(&tables.moments()),
             None => data.ranges(),
         });
-        let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
+        let summary = Summary { weak_prior, ranges, loss_error, ..summarise(&outcome, config, count, race, warnings) };
         let data = match &tables {
             // Rows that only their own rank may see are not in the file either.
             Some(_) => Observations { x: Vec::new(), y: Vec::new(), auxiliary: None, ..data },
@@ -205,6 +208,7 @@ fn summarise(
         optimizer: config.optimizer.name().into(),
         termination: outcome.termination.to_string(),
         loss: outcome.loss,
+        loss_error: None,
         iterations: before.steps + outcome.iterations,
         evaluations: before.evaluations + outcome.evaluations,
         seconds: before.seconds + outcome.seconds,

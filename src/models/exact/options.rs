@@ -70,8 +70,8 @@ mod command {
             Ok(objective.map_or(Self::default(), |objective| Self { objective }))
         }
 
-        fn is_usual(gaussian: bool, rows: usize) -> bool {
-            gaussian && rows <= ROWS
+        fn is_usual(likelihood: &str, rows: usize) -> bool {
+            likelihood.starts_with("gaussian") && rows <= ROWS
         }
     }
 }

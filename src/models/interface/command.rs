@@ -42,8 +42,8 @@ pub trait Offered: Kind {
     /// [`Usage`](crate::Error::Usage) for arguments that exclude each other.
     fn from_arguments(arguments: Self::Arguments, given: &Given) -> Result<Self>;
 
-    /// Whether it is the default for so many rows, with a Gaussian likelihood or another one.
-    fn is_usual(_gaussian: bool, _rows: usize) -> bool {
+    /// Whether it is the default for a likelihood, given by its text, and so many rows. Of several the first counts.
+    fn is_usual(_likelihood: &str, _rows: usize) -> bool {
         false
     }
 
@@ -74,8 +74,8 @@ pub struct Command {
     pub takes_minibatches: bool,
     /// A line of the command as an example.
     pub example: Option<&'static str>,
-    /// Whether it is the default for so many rows, with a Gaussian likelihood or another one.
-    pub is_usual: fn(bool, usize) -> bool,
+    /// Whether it is the default for a likelihood and so many rows.
+    pub is_usual: fn(&str, usize) -> bool,
     arguments: fn(clap::Command) -> clap::Command,
     options: fn(&ArgMatches, &Given) -> Result<ModelChoice>,
 }

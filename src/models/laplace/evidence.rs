@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::correction::Correction;
 use super::mode::Mode;
 use super::system::Gram;
 use super::tangent::Tangent;
@@ -20,15 +21,15 @@ use crate::threads;
 ///
 /// Let `q` be half the gradient of `ln|I + W K|` in `f`, `H` minus the Hessian and `s = (I + H K)⁻¹ q`. The adjoints
 /// are then `½ (C + s aᵀ + a sᵀ − a aᵀ)` for K and `s − a` for m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006,
-/// 5.5.1).
+/// 5.5.1). A [correction](super::correction) `Σ c` with slopes `D` in the variances of `Σ = K − K C K` subtracts
+/// `(I − C K) D (I − K C)` from the adjoint for K, and adds to `q` what c and the variances lose along f.
 pub(super) fn evidence(
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
+    (density, rows, corrected): (Arc<dyn Density>, Vec<Row>, bool),
     covariances: Tensor<2>,
     means: Tensor<1>,
     own: Option<Tensor<1>>,
 ) -> Result<Tensor<1>> {
-    let op = Evidence { density, rows, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
+    let op = Evidence { density, rows, corrected, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
     match own {
         Some(own) => apply3(op, covariances, means, own),
         None => apply2(op, covariances, means),
@@ -39,6 +40,7 @@ pub(super) fn evidence(
 struct Evidence {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
+    corrected: bool,
     own: usize,
 }
 
@@ -47,6 +49,23 @@ struct SavedEvidence {
     covariances: Vec<f64>,
     means: Vec<f64>,
     mode: Mode,
+    corrected: Option<Corrected>,
+}
+
+/// The corrections of all rows, if there are any.
+struct Corrected {
+    rows: Vec<Correction>,
+    /// `L_B⁻¹ √W K` `[n, n]`.
+    white: Vec<f64>,
+    /// The covariance of the latent values `[n, n]`.
+    spread: Vec<f64>,
+}
+
+impl Corrected {
+    /// The slopes of the corrections in the variances.
+    fn slopes(&self) -> Vec<f64> {
+        self.rows.iter().map(|row| row.in_variance).collect()
+    }
 }
 
 impl Evidence {
@@ -60,32 +79,56 @@ impl Evidence {
         let task = self.task(&covariances, &means);
         let mode = task.mode()?;
         let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
-        let value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
+        let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
+        let mut corrected = None;
+        if self.corrected && task.is_corrected() {
+            let white = mode.system.whiten(0, task.gram.of(0))?;
+            let spread = mode.system.left(task.gram.of(0), &white);
+            let variances: Vec<f64> = spread.iter().step_by(self.rows.len() + 1).copied().collect();
+            let rows = task.corrections(&mode.f, &variances, self.own);
+            value -= rows.iter().map(|row| row.value).sum::<f64>();
+            corrected = Some(Corrected { rows, white, spread });
+        }
         let output = TensorData::new(vec![value], [1]).convert_dtype(dtype);
-        Ok((output, Arc::new(SavedEvidence { covariances, means, mode })))
+        Ok((output, Arc::new(SavedEvidence { covariances, means, mode, corrected })))
     }
 
     /// The gradients in covariances, means and own parameters.
     fn adjoint(&self, saved: Saved, grad: TensorData) -> Result<[TensorData; 3]> {
         let dtype = grad.dtype();
         let kept = recall::<SavedEvidence>(saved)?;
-        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. } } = &*kept;
+        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. }, corrected } = &*kept;
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
         let grad: f64 = widened(grad)?.iter().sum();
 
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
-        let mut blocks = system.explained(|latent| task.gram.of(latent), n)?;
+        let mut blocks = match corrected {
+            Some(Corrected { spread, .. }) => {
+                (0..n).map(|i| task.gram.of(0)[i * (n + 1)] - spread[i * (n + 1)]).collect()
+            }
+            None => system.explained(|latent| task.gram.of(latent), n)?,
+        };
+        let lost = corrected.as_ref().map(|corrected| {
+            let slopes = corrected.slopes();
+            let squares = |row: &[f64]| row.iter().zip(&slopes).map(|(s, d)| d * s * s).sum::<f64>();
+            threads::map(corrected.spread.par_chunks(n), squares)
+        });
         for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
             // Half of the prior variance that remains.
             block.iter_mut().for_each(|b| *b *= -0.5);
             for latent in 0..latents {
                 block[latent * (latents + 1)] += 0.5 * task.gram.of(latent)[i * (n + 1)];
             }
+            block.iter_mut().zip(lost.iter().map(|lost| lost[i])).for_each(|(b, lost)| *b += lost);
             let mut in_f = vec![0.0; latents];
             self.density.add_curvature_slopes(row, &f, block, &mut in_f, &mut own);
             self.density.add_own_gradient(row, &f, -1.0, &mut own);
             in_f.iter().enumerate().for_each(|(latent, slope)| slopes[latent * n + i] = *slope);
+        }
+        for (i, correction) in corrected.iter().flat_map(|corrected| &corrected.rows).enumerate() {
+            slopes[i] -= correction.in_f;
+            own.iter_mut().zip(&correction.own).for_each(|(own, slope)| *own -= slope);
         }
         let way = match self.density.is_log_concave() {
             true => task.solve(system, &slopes)?,
@@ -97,13 +140,16 @@ impl Evidence {
             }
         }
 
+        let pulled = corrected.as_ref().map(|corrected| system.left_pulled(&corrected.white, &corrected.slopes()));
+        let pulled = pulled.transpose()?;
         let square = n * n;
         let mut in_covariances = vec![0.0; covariances.len()];
         let mut in_means = vec![0.0; means.len()];
         for latent in 0..latents {
             let (a, s) = (&weights[latent * n..][..n], &way[latent * n..][..n]);
             let place = latent.min(covariances.len() / square - 1);
-            let block = system.block(latent)?;
+            let mut block = system.block(latent)?;
+            block.iter_mut().zip(pulled.iter().flatten()).for_each(|(c, pulled)| *c -= 2.0 * pulled);
             let into = in_covariances[place * square..][..square].par_chunks_mut(n).zip(block.par_chunks(n));
             threads::for_each(into.enumerate(), |(i, (into, block))| {
                 for (j, (into, c)) in into.iter_mut().zip(block).enumerate() {

@@ -128,6 +128,36 @@ impl System {
         Ok(white)
     }
 
+    /// `K − K C K` for the covariances `gram` `[n, n]` of the only latent function: what remains at the training rows.
+    /// `white` is [`whiten`](Self::whiten) of them.
+    pub fn left(&self, gram: &[f64], white: &[f64]) -> Vec<f64> {
+        let (mut left, white) = (gram.to_vec(), view(white, self.n));
+        product::add_lower(view_mut(&mut left, self.n), white.transpose(), white, -1.0);
+        transpose::mirror(view_mut(&mut left, self.n));
+        // A variance is at least its rounding error.
+        for (i, prior) in gram.iter().step_by(self.n + 1).enumerate() {
+            let own = &mut left[i * (self.n + 1)];
+            *own = own.max(f64::EPSILON * prior);
+        }
+        left
+    }
+
+    /// The adjoint of [`left`](Self::left) for K, while C stays: `(I − C K) diag(slopes) (I − K C)`.
+    pub fn left_pulled(&self, white: &[f64], slopes: &[f64]) -> Result<Vec<f64>> {
+        let n = self.n;
+        let mut kept = white.to_vec();
+        self.factors[0].solve_lower_transposed(&mut kept)?;
+        let negated: Vec<f64> = self.roots[0].iter().map(|root| -root).collect();
+        scale(&mut kept, &negated, &[1.0]);
+        kept.iter_mut().step_by(n + 1).for_each(|own| *own += 1.0);
+        let mut weighted = kept.clone();
+        scale(&mut weighted, &vec![1.0; n], slopes);
+        let mut pulled = vec![0.0; n * n];
+        product::add_lower(view_mut(&mut pulled, n), view(&weighted, n), view(&kept, n).transpose(), 1.0);
+        transpose::mirror(view_mut(&mut pulled, n));
+        Ok(pulled)
+    }
+
     /// The part of the prior variances at `t` rows that the data explain, `k*ᵀ C k*` `[t, L, L]`, for covariances
     /// `cross(l)` `[n, t]`.
     pub fn explained<'a>(&self, cross: impl Fn(usize) -> &'a [f64], t: usize) -> Result<Vec<f64>> {

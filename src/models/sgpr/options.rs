@@ -68,8 +68,8 @@ mod command {
             Ok(Self { inducing: inducing.count() })
         }
 
-        fn is_usual(gaussian: bool, rows: usize) -> bool {
-            gaussian && rows <= ROWS
+        fn is_usual(likelihood: &str, rows: usize) -> bool {
+            likelihood.starts_with("gaussian") && rows <= ROWS
         }
 
         fn instead_of_exact() -> Option<&'static str> {
