@@ -48,6 +48,8 @@ fn rows_with_gaps_are_counted_by_column() {
         format!("{},{},{},{}\n", position(i), gap(3), gap(10), wave(i))
     };
     folder.write("gaps.csv", format!("x,age,b,y\n{}", (0..30).map(row).collect::<String>()));
+    let words = ["row 2, column `age`", "--missing drop", "--missing indicate"];
+    folder.fails(1, &["fit", "gaps.csv", "-o", "n"], &words);
     let fit = ["fit", "gaps.csv", "--steps", "2", "-o", "m.cagey", "--missing"];
     let told = folder.says(&[&fit[..], &["drop"]].concat());
     assert!(told.contains("12 of 30 rows with missing cells left out: `age` in 10, `b` in 3"), "{told}");

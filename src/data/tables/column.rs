@@ -28,6 +28,8 @@ pub(super) struct ColumnReader {
     kind: Kind,
     /// Whether missing cells are NaN, to be filled later, instead of an error.
     fills: bool,
+    /// Whether they could be, if asked for.
+    fillable: bool,
     /// How many cells were missing, how many were not, and the mean of these.
     gaps: usize,
     cells: usize,
@@ -113,12 +115,12 @@ impl Kind {
 
 impl ColumnReader {
     fn new(index: usize, kind: Kind, fills: bool) -> Self {
-        Self { index, kind, fills, gaps: 0, cells: 0, mean: 0.0 }
+        Self { index, kind, fills, fillable: false, gaps: 0, cells: 0, mean: 0.0 }
     }
 
     /// A feature of training data.
     pub(super) fn feature(index: usize, kind: Kind, options: &ReadOptions) -> Self {
-        Self::new(index, kind, options.missing == Missing::Indicate)
+        Self { fillable: true, ..Self::new(index, kind, options.missing == Missing::Indicate) }
     }
 
     /// The target of training data.
@@ -155,7 +157,11 @@ impl ColumnReader {
         }
         let value = self.decode(cell).map_err(|Advice { text, settings }| {
             let problem = format!("{} {text}", cell.quoted());
-            table.layout().cell_error(row, self.index, problem).advised(settings)
+            let error = table.layout().cell_error(row, self.index, problem).advised(settings);
+            match cell.is_missing() && self.fillable {
+                true => error.set("ReadOptions::missing", "indicate"),
+                false => error,
+            }
         })?;
         self.cells += 1;
         self.mean += (value - self.mean) / self.cells as f64;

@@ -17,9 +17,12 @@ mod selection;
 mod source;
 mod survey;
 mod table;
+mod tally;
+mod walk;
 mod write;
 
 pub use options::{DateOrder, Header, LeaveOut, Missing, ReadOptions, TargetKind};
-pub(super) use read::{Place, Streamed, stream_training};
+pub(super) use read::{Streamed, stream_training};
 pub use read::{read_training, read_with_schema};
+pub(super) use walk::Place;
 pub use write::{write_labelled, write_predictions};
