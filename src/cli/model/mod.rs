@@ -34,8 +34,8 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Auto)]
     mean: MeanName,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, a sparse one up to 50,000, a
-    /// variational one beyond. For two or ordered classes and counts, Laplace's approximation up to 2,000 rows. With
-    /// other likelihoods, and for more rows, a variational one
+    /// variational one beyond. For counts (poisson, negative-binomial), Laplace's approximation up to 2,000 rows.
+    /// With other likelihoods, and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
