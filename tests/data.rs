@@ -661,7 +661,14 @@ fn targets(y: Vec<f64>) -> Dataset {
 fn constant_columns_are_only_shifted() {
     let scale = InputScale::fit(&[0.1, 1.0, 0.1, 2.0, 0.1, 3.0], 2).unwrap();
     assert_eq!((scale.mean[0], scale.sd[0], scale.mean[1]), (0.1, 1.0, 2.0));
-    assert_eq!(TargetScale::fit(TargetTransform::Identity, &targets(vec![5.0; 3])).unwrap().sd, 1.0);
+    // A constant target has the scale of its size.
+    for (transform, value, sd) in [
+        (TargetTransform::Identity, -5.0, 5.0),
+        (TargetTransform::Identity, 0.0, 1.0),
+        (TargetTransform::Log, 5.0, 1.0),
+    ] {
+        assert_eq!(TargetScale::fit(transform, &targets(vec![value; 3])).unwrap().sd, sd);
+    }
     assert!(matches!(InputScale::fit(&[], 2), Err(Error::Shape { .. })));
     assert!(matches!(InputScale::fit(&[1.0; 3], 2), Err(Error::Shape { .. })));
     assert!(matches!(scale.apply(&[1.0; 3]), Err(Error::Shape { .. })));

@@ -509,10 +509,10 @@ fn the_scale_learned_from_few_rows_is_uncertain() {
     use cagey::metrics::{Calibration, Source};
     use rand::SeedableRng;
     use rand_distr::{Distribution, StandardNormal};
-    assert!(Calibration::of_few_rows(3).is_none());
+    assert!(Calibration::of_few_rows(1).is_none());
     let mut rng = rand::rngs::StdRng::seed_from_u64(1);
     let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
-    for n in [4, 8, 40] {
+    for n in [2, 3, 4, 8, 40] {
         let calibration = Calibration::of_few_rows(n).unwrap();
         assert!(calibration.problem().is_none() && calibration.source == Source::FewRows);
         let draws = 20_000;
@@ -563,6 +563,94 @@ fn errors_of_two_sizes_are_told_apart() {
         let above = integrate(|t| (1.0 - p.cdf(t)).powi(2), y, 1.0 + range, 20_000);
         assert!((p.crps(y) - below - above).abs() < 1e-5, "{y}: {} {}", p.crps(y), below + above);
     }
+}
+
+#[test]
+fn what_residuals_cannot_vouch_for_is_not_shrunk() {
+    use cagey::metrics::{Calibration, Source, StudentT};
+    let normal = |sd: f64| Predictive::Normal { mean: 0.4, sd };
+    let share = |i: u32| (f64::from(i) + 0.5) / 1000.0;
+    let residuals = |law: StudentT| (0..1000).map(|i| law.quantile(share(i))).collect::<Vec<f64>>();
+    let laws = [(Some(5.0), 0.05), (None, 0.05), (None, 1.6)];
+    let all = laws.map(|(df, scale)| residuals(StudentT { df, scale })).into_iter().chain([two_sizes()]);
+    for z in all {
+        let all = Calibration::fit(&z, Source::LeaveOneOut, true);
+        let calibration = all.within([0.2, 0.5, 0.3].into_iter());
+        let at = |sd: f64| calibration.apply(normal(sd));
+        // Where rows were left out, the distribution is theirs.
+        assert_eq!(at(0.5).sd(), all.apply(normal(0.5)).sd());
+        assert!((at(0.5 + 1e-9).quantile(0.9) - at(0.5).quantile(0.9)).abs() < 1e-6, "continuous");
+        let widths: Vec<f64> = (1..60).map(|k| at(0.05 * f64::from(k)).quantile(0.975)).collect();
+        assert!(widths.windows(2).all(|pair| pair[1] > pair[0]), "{calibration:?} {widths:?}");
+        // Far beyond, it is the model's, or a wider one.
+        let (far, own) = (at(50.0), normal(50.0));
+        for p in [0.75, 0.9, 0.975] {
+            let ratio = (far.quantile(p) - 0.4) / (own.quantile(p) - 0.4);
+            assert!((ratio / calibration.shape.sd().max(1.0) - 1.0).abs() < 2e-3, "{p}: {ratio} {calibration:?}");
+        }
+        assert!((at(0.8).cdf(at(0.8).quantile(0.3)) - 0.3).abs() < 1e-9);
+        // Its variance is the calibrated one up to the reach, and the model's own beyond.
+        let shape = calibration.shape.sd().powi(2);
+        let expected = shape * 0.25 + shape.max(1.0) * (0.64 - 0.25);
+        assert!((at(0.8).sd().powi(2) / expected - 1.0).abs() < 1e-9, "{calibration:?}");
+    }
+}
+
+#[test]
+fn a_distribution_of_the_logarithm_keeps_the_point_prediction() {
+    use cagey::metrics::{Calibration, Source};
+    let own = Predictive::LogNormal { mu: 0.3, sigma: 0.6, shift: 1.0 };
+    let student = Calibration::of_few_rows(6).unwrap().apply(own);
+    let mixed = Calibration::fit(&two_sizes(), Source::LeaveOneOut, false);
+    assert!(mixed.shape.share > 0.0 && mixed.shape.parts[0].df.is_none(), "{mixed:?}");
+    let mixed = mixed.apply(own);
+    for p in [student, mixed] {
+        assert_eq!(p.mean(), own.mean());
+        for share in [0.01, 0.2, 0.5, 0.9, 0.99] {
+            assert!((p.cdf(p.quantile(share)) - share).abs() < 1e-9, "{share}");
+        }
+        let (low, high) = (p.quantile(1e-4), p.quantile(1.0 - 1e-4));
+        assert!(low >= -1.0 && p.log_density(-1.5) == f64::NEG_INFINITY);
+        let density =
+            integrate(|t| (p.log_density(t.exp() - 1.0) + t).exp(), (low + 1.0).ln(), (high + 1.0).ln(), 20_000);
+        assert!((density - (1.0 - 2e-4)).abs() < 1e-6, "{density}");
+        assert!(p.sd().is_finite() && p.standardised(1e300).is_finite());
+    }
+    // T of five degrees of freedom: P(|T| ≤ 2.570582) = 0.95.
+    let scale = (7.0f64 / 5.0).sqrt() * 0.6;
+    assert!(((student.quantile(0.975) + 1.0).ln() - 0.3 - 2.570_581_836 * scale).abs() < 1e-6);
+    assert!(!student.has_sd() && student.crps(2.0).is_infinite());
+    let as_normal = Predictive::LogNormal { mu: 0.3, sigma: scale, shift: 1.0 };
+    assert!((student.sd() / as_normal.sd() - 1.0).abs() < 1e-12);
+    // Moments and score of the mixture, by quadrature.
+    assert!(mixed.has_sd());
+    let (y, range) = (2.2, 30.0);
+    let of = |f: &dyn Fn(f64) -> f64, a: f64, b: f64| integrate(|t| f(t.exp() - 1.0) * t.exp(), a, b, 40_000);
+    let density = |t: f64| mixed.log_density(t).exp();
+    let mean = of(&|t| t * density(t), -range, range);
+    let variance = of(&|t| (t - mean).powi(2) * density(t), -range, range);
+    assert!((variance.sqrt() / mixed.sd() - 1.0).abs() < 1e-5, "{variance} {}", mixed.sd());
+    let at = (y + 1.0f64).ln();
+    let score = of(&|t| mixed.cdf(t).powi(2), -range, at) + of(&|t| (1.0 - mixed.cdf(t)).powi(2), at, range);
+    assert!((mixed.crps(y) - score).abs() < 1e-4, "{} {score}", mixed.crps(y));
+    let scores = score_of(&[1.0, 2.0], &[student; 2]);
+    assert!(scores.nlpd.is_finite() && scores.crps.is_infinite());
+}
+
+fn score_of(y: &[f64], predictions: &[Predictive]) -> Scores {
+    score(y, predictions).unwrap()
+}
+
+#[test]
+fn one_degree_of_freedom_has_a_score_and_no_standard_deviation() {
+    let p = Predictive::Student { mean: 1.0, scale: 2.0, df: 1.0 };
+    assert!(!p.has_sd() && p.sd() == 2.0 && p.mean() == 1.0);
+    // Beyond t, the integral of the squared tail is 4/π² / t.
+    let (y, end) = (4.0f64, 2000.0f64);
+    let below = integrate(|s| p.cdf(s.sinh()).powi(2) * s.cosh(), -(end.asinh()), y.asinh(), 20_000);
+    let above = integrate(|s| (1.0 - p.cdf(s.sinh())).powi(2) * s.cosh(), y.asinh(), end.asinh(), 20_000);
+    let tails = 2.0 * 4.0 / std::f64::consts::PI.powi(2) / end;
+    assert!((p.crps(y) - below - above - tails).abs() < 1e-5, "{} {}", p.crps(y), below + above);
 }
 
 #[test]

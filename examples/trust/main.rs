@@ -14,9 +14,15 @@
 //!
 //! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` compares coverage, widths and scores of
 //! held-out rows, as the model gives them and calibrated, on the tables of a folder (NAME.csv.gz, target last).
+//!
+//! `… -- beyond` does so beyond and between the rows of noiseless data. `… -- few` does so for few rows. `… -- left-out`
+//! compares rows left out in closed form with trainings without each row.
 
 mod advised;
+mod beyond;
 mod calibrated;
+mod few;
+mod left_out;
 mod mended;
 mod told;
 mod verdicts;
@@ -45,6 +51,12 @@ enum What {
     Advised(advised::Advised),
     /// How calibration changes held-out scores
     Calibrated(calibrated::Calibrated),
+    /// Error bars beyond and between the rows
+    Beyond(beyond::Beyond),
+    /// Error bars of few rows
+    Few(few::Few),
+    /// Rows left out, beside trainings without them
+    LeftOut(left_out::LeftOut),
 }
 
 #[derive(Args)]
@@ -125,5 +137,8 @@ fn main() -> Result<()> {
         What::Verdicts(verdicts) => verdicts.run(),
         What::Advised(advised) => advised.run(),
         What::Calibrated(calibrated) => calibrated.run(),
+        What::Beyond(beyond) => beyond.run(),
+        What::Few(few) => few.run(),
+        What::LeftOut(left_out) => left_out.run(),
     }
 }

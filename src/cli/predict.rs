@@ -95,7 +95,11 @@ impl Predict {
             let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
             latents.iter().flat_map(|(suffix, predictions)| self.normal(suffix, predictions)).collect()
         } else if fitted.is_gaussian() {
-            self.normal("", &fitted.predict(&data).map_err(in_table(&self.data))?)
+            let predictions = fitted.predict(&data).map_err(in_table(&self.data))?;
+            if predictions.iter().any(|prediction| !prediction.has_sd()) {
+                report::warn(NO_SD);
+            }
+            self.normal("", &predictions)
         } else {
             let predictions = fitted.predict_targets(&data).map_err(in_table(&self.data))?;
             match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
@@ -192,6 +196,10 @@ fn neutral(fitted: &Fitted) -> String {
         }
     }
 }
+
+/// Said of predictions without a standard deviation.
+const NO_SD: &str = "`sd` is a scale: Student's t distribution of so few rows, or its exponential, has no standard \
+                     deviation; lower and upper are right";
 
 /// The distributions of the latent functions, each with the suffix of its column names: the label of its class, or its
 /// own name.

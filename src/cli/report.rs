@@ -104,6 +104,7 @@ fn number(value: f64) -> String {
 pub fn fixed(value: f64, digits: usize) -> String {
     match value.abs() {
         0.0 => format!("{value:.digits$}"),
+        f64::INFINITY => "infinite".into(),
         size if (1e-3..1e6).contains(&size) => format!("{value:.digits$}"),
         _ => format!("{value:.digits$e}"),
     }

@@ -51,7 +51,11 @@ impl Trust {
             (Verdict::Hold, None) if series => "right between these rows; --holdout-last tests a forecast",
             _ => verdict_in_words(verdict),
         };
-        Ok(Self::told(fitted, fitted.diagnose_left_out(&left)?, "rows left out in turn", words))
+        let mut trust = Self::told(fitted, fitted.diagnose_left_out(&left)?, "rows left out in turn", words);
+        let part = left.unknown.map(|why| format!("a row left out still has its part in the training: {why}"));
+        trust.lines.extend(part);
+        trust.json["words"] = json!(trust.lines);
+        Ok(trust)
     }
 
     /// The diagnosis; if it failed, an empty one and a warning, since scores are valid without it.
@@ -258,7 +262,10 @@ pub fn calibration_in_words(calibration: &Calibration) -> String {
             100.0 * (bound + calibration.gap)
         ),
     };
-    format!("{shape}; from {from}")
+    let beyond = calibration.reach.map_or(String::new(), |reach| {
+        format!("; of a standard deviation above {} the rest is as the model says", cagey::params::shown(reach))
+    });
+    format!("{shape}; from {from}{beyond}")
 }
 
 /// Describes in words what a temperature does.

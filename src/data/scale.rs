@@ -43,10 +43,15 @@ impl Moments {
         }
     }
 
+    /// Whether all values are the same.
+    fn is_constant(&self) -> bool {
+        self.range[0] >= self.range[1]
+    }
+
     /// Mean and standard deviation (divisor `n`), which is 1 for a constant; none if values differ by too little.
     fn scale(&self) -> Option<(f64, f64)> {
-        let (constant, sd) = (self.range[0] >= self.range[1], (self.square / self.count.max(1) as f64).sqrt());
-        match (constant, sd > SMALLEST) {
+        let sd = (self.square / self.count.max(1) as f64).sqrt();
+        match (self.is_constant(), sd > SMALLEST) {
             (true, _) => Some((if self.count == 0 { 0.0 } else { self.range[0] }, 1.0)),
             (false, true) => Some((self.mean, sd)),
             (false, false) => None,
@@ -174,7 +179,8 @@ pub struct TargetScale {
     pub transform: TargetTransform,
     /// Mean of `g(y)`.
     pub mean: f64,
-    /// Standard deviation of `g(y)` (divisor `n`); 1 for constant targets.
+    /// Standard deviation of `g(y)` (divisor `n`). For constant targets it is their size, as the only scale that is
+    /// known: 1 for 0 and for the logarithm of a target.
     pub sd: f64,
 }
 
@@ -199,7 +205,9 @@ impl TargetScale {
     pub fn of_moments(transform: TargetTransform, name: &str, moments: &Moments) -> Result<Self> {
         let problem = || Error::Data(format!("target `{name}` {TOO_SMALL}"));
         let (mean, sd) = moments.scale().ok_or_else(problem)?;
-        Ok(Self { transform, mean, sd })
+        let size = mean.abs();
+        let sized = moments.is_constant() && transform == TargetTransform::Identity && size > SMALLEST;
+        Ok(Self { transform, mean, sd: if sized { size } else { sd } })
     }
 
     /// The problem that makes the scale invalid, if any. Files can contain anything.

@@ -22,12 +22,25 @@ pub fn worse(outcome: &Outcome) -> Option<Advice> {
 }
 
 /// A warning if there is only one row, or only one value of the target: error bars then rest on no data.
-pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
-    if rows == 1 {
-        return Some("there is one row of data: the model knows its value and nothing of the noise".into());
-    }
-    (!y.is_empty() && constant(y.iter()))
-        .then(|| format!("the target `{target}` is constant: error bars rest on no data"))
+pub fn few(rows: usize, data: &Observations, target: &str) -> Option<String> {
+    let what = match (rows, is_one_row(data)) {
+        (1, _) => "there is one row of data".to_string(),
+        (_, true) => format!("all {rows} rows are the same"),
+        _ if !data.y.is_empty() && constant(data.y.iter()) => {
+            return Some(format!("the target `{target}` is constant: error bars rest on no data"));
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "{what}: no scale of the target is known, so standard deviations are those of a prior of the target's own size \
+         (1 for 0 and for a logarithm), and say nothing of the noise"
+    ))
+}
+
+/// Whether all rows are the same, target included.
+pub fn is_one_row(data: &Observations) -> bool {
+    let first = data.x.get(..data.d);
+    !data.y.is_empty() && constant(data.y.iter()) && data.x.chunks(data.d).all(|row| Some(row) == first)
 }
 
 /// A warning if a linear mean has many slopes for the rows. They are learned like the noise, without error bars.

@@ -13,8 +13,7 @@ pub(super) const FEW: usize = 20;
 /// With fewer rows, residuals replace the normal distribution only if the user asked for it. The uncertainty of the
 /// learned scale does by default.
 const ENOUGH: usize = 50;
-/// What they must gain if the user did not ask, in nats: two numbers without information gain more in one of a hundred
-/// cases.
+/// What they must gain if the user did not ask, in nats, on rows that they were not fitted to.
 const WORTH: f64 = 4.6;
 
 fn enough(n: usize) -> Result<()> {
@@ -54,7 +53,7 @@ impl Fitted {
         let y: Vec<f64> = self.target_scale.forward(data)?.into_iter().map(|z| self.target_scale.inverse(z)).collect();
         let predictions = plain.predict(data)?;
         let z: Vec<f64> = y.iter().zip(&predictions).map(|(y, p)| p.standardised(*y)).collect();
-        plain.with_residuals(&z, Source::Share)
+        plain.with_residuals(&z, predictions.iter(), Source::Share)
     }
 
     /// The same model with intervals from leave-one-out residuals of its own rows.
@@ -67,9 +66,11 @@ impl Fitted {
             return self.each(Self::calibrated_by_leaving_out);
         }
         let plain = self.uncalibrated();
-        let z = plain.closed()?.standardised();
-        let z: Vec<f64> = self.tested(&z).into_iter().map(|row| z[row]).collect();
-        plain.with_residuals(&z, Source::LeaveOneOut)
+        let left = plain.closed()?;
+        let (z, own) = (left.standardised(), self.in_user_units(&left.marginals));
+        let rows = self.tested(&z);
+        let z: Vec<f64> = rows.iter().map(|row| z[*row]).collect();
+        plain.with_residuals(&z, rows.iter().map(|row| &own[*row]), Source::LeaveOneOut)
     }
 
     /// Calibrates a trained model as the settings ask. A failure must not lose the model: it becomes a warning. `apart`
@@ -121,12 +122,18 @@ impl Fitted {
         Ok(Self { temperature, ..self })
     }
 
-    fn with_residuals(&self, z: &[f64], source: Source) -> Result<Self> {
+    /// The same model with the distribution of these residuals of rows that the model knew so much of.
+    fn with_residuals<'a>(
+        &self,
+        z: &[f64],
+        rows: impl Iterator<Item = &'a Predictive>,
+        source: Source,
+    ) -> Result<Self> {
         enough(z.len())?;
-        // The exponential of a heavy tail has no mean.
+        // The exponential of a heavy tail has no standard deviation.
         let tails = self.settings.target_transform == TargetTransform::Identity;
-        let calibration = Some(Calibration::fit(z, source, tails));
-        Ok(Self { calibration, ..self.clone() })
+        let calibration = Calibration::fit(z, source, tails).within(rows.map(Predictive::spread));
+        Ok(Self { calibration: Some(calibration), ..self.clone() })
     }
 
     /// Normal predictions of targets, in the user's units, with the calibration if there is one.

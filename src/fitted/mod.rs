@@ -184,7 +184,7 @@ impl Fitted {
 
     /// A warning if all predictions are poor: after a training on one row, or on one value of the target.
     pub fn caution(&self) -> Option<String> {
-        advice::few(self.summary.rows, &self.data.y, &self.schema.target)
+        advice::few(self.summary.rows, &self.data, &self.schema.target)
     }
 
     /// Whether targets are Gaussian given the latent function, so that their distributions have a closed form.

@@ -25,6 +25,9 @@ pub struct LeftOut {
     pub y: Vec<f64>,
     /// Their predictions.
     pub predictions: Vec<Predictive>,
+    /// Why each row still has its part in the training of the hyperparameters, if that cannot be removed.
+    pub unknown: Option<String>,
+    /// The closed form, with the hyperparameters as they are.
     pub(super) marginals: Marginals,
 }
 
@@ -52,7 +55,7 @@ fn some(n: usize, most: usize) -> Vec<usize> {
 impl Fitted {
     /// Leave-one-out predictions of the training targets, in closed form; none for models without such a form. The
     /// effect of each row on the training of the hyperparameters is left out too, if the model knows its
-    /// [leverages](crate::models::posterior::LeaveOneOut::leverages).
+    /// [influence](crate::models::posterior::LeaveOneOut::influence).
     ///
     /// # Errors
     /// Errors of that computation.
@@ -61,7 +64,7 @@ impl Fitted {
             return self.mixed_left_out();
         }
         let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
-        let mut marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
+        let marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
         // A model may use some of the rows only: then the others have no leave-one-out predictions.
         if marginals.mean.len() != self.data.n() {
             return Ok(None);
@@ -69,16 +72,20 @@ impl Fitted {
         if marginals.mean.iter().chain(&marginals.variance).any(|value| !value.is_finite()) {
             return Err(Error::NotFinite("a leave-one-out prediction".into()));
         }
-        // Away from a minimum they mean little, and the user waits.
-        if self.summary.iterations > 0 && !self.summary.is_cut_short() {
-            let leverages = crate::threads::helped(|| closed.leverages())?.unwrap_or_default();
-            for ((mean, y), leverage) in marginals.mean.iter_mut().zip(&self.data.y).zip(leverages) {
-                *mean = y - (y - *mean) / (1.0 - leverage);
-            }
+        let (mut moved, mut unknown) = (marginals.clone(), None);
+        if self.summary.is_cut_short() {
+            // Away from a minimum the influence means little, and the user waits.
+            unknown = Some("it was cut short".to_string());
+        } else if self.summary.iterations > 0
+            && let Some(influence) = crate::threads::helped(|| closed.influence())?
+        {
+            moved.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
+            moved.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+            unknown = influence.unknown.clone();
         }
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
-        let predictions = self.calibrated(self.in_user_units(&marginals));
-        Ok(Some(LeftOut { y, predictions, marginals }))
+        let predictions = self.calibrated(self.in_user_units(&moved));
+        Ok(Some(LeftOut { y, predictions, unknown, marginals }))
     }
 
     /// Whether intervals hold for the training rows, each predicted from all others. Copies of other rows are left out:

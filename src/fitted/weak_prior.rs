@@ -4,7 +4,8 @@
 //! error bars are then far too narrow. Distances grow with the root of the number of columns, so the prior expects
 //! lengthscales to grow with it too (Hvarfner, Hellsten and Nardi 2024, *Vanilla Bayesian optimization performs great
 //! in high dimensions*). Its heavy tails let the lengthscales of columns that matter, and of those that do not, move
-//! far if there are enough rows.
+//! far if there are enough rows. With few rows and few columns, the likelihood hardly falls where a lengthscale is below
+//! the gaps between rows, and there no row predicts another; the prior expects about a standard deviation.
 //!
 //! Some approximations would make the variances of latent functions of classes very large; their
 //! [options](crate::models::options::ModelOptions::variance_prior) give a prior.
@@ -18,8 +19,6 @@ use crate::models::gp_model::GpModel;
 use crate::models::options::ModelOptions;
 use crate::params::{Constraint, Parameter, Parameters, Prior, Unit};
 
-/// The prior is set for tables with at least this many columns.
-const COLUMNS: usize = 5;
 /// The prior is not set with this many rows per column or more. Measured on random rows of 16 tables: with ten rows per
 /// column, held-out densities are better on eleven tables and worse on four.
 const ROWS: usize = 12;
@@ -34,23 +33,26 @@ pub fn set(model: &mut dyn GpModel, data: &Observations, rows: usize, options: &
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// Sets the prior of the lengthscales of a kernel that has one for each column.
+/// Sets the prior of the lengthscales of kernels.
 fn lengthscales(model: &mut dyn GpModel, data: &Observations, rows: usize) -> Option<String> {
     if rows >= ROWS * data.d {
         return None;
     }
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let columns = entry_columns(&kernels, data.d);
+    let all: Vec<usize> = (0..data.d).collect();
     let mut told = None;
     for (_, parameter) in model.parameters_mut() {
-        let Some(columns) = columns.get(&parameter.id()).filter(|columns| columns.len() >= COLUMNS) else { continue };
         if !parameter.is_length() || is_asked(parameter) {
             continue;
         }
+        let columns = columns.get(&parameter.id()).unwrap_or(&all);
         let location = 0.5 * (columns.len() as f64).ln();
         let sd = Prior::LogStudent(HEAVY, location, 1.0);
-        for (entry, column) in columns.iter().enumerate() {
-            parameter.set_prior(Some(entry), sd.scaled(data.sd(*column) * parameter.unit_of(entry)));
+        for entry in 0..parameter.len() {
+            // A lengthscale of several columns is in the unit of none of them.
+            let unit = if parameter.len() == columns.len() { data.sd(columns[entry]) } else { 1.0 };
+            parameter.set_prior(Some(entry), sd.scaled(unit * parameter.unit_of(entry)));
         }
         told = Some(format!("lengthscales ~ logstudent({HEAVY}, {location:.2}, 1) sd, for few rows a column"));
     }

@@ -12,8 +12,8 @@ pub struct Mixture {
     pub parts: [StudentT; 2],
     /// The share of the wider distribution; 0 if there is only one.
     pub share: f64,
-    /// E|X − X′| for two independent draws.
-    spread: f64,
+    /// E|X − X′| for two independent draws, where it is known.
+    spread: Option<f64>,
 }
 
 /// Steps of the expectation-maximisation algorithm.
@@ -26,21 +26,21 @@ const DEGREES: [Option<f64>; 6] = [Some(2.1), Some(3.0), Some(5.0), Some(10.0), 
 impl Mixture {
     /// A single distribution.
     pub fn of(part: StudentT) -> Self {
-        Self { parts: [part; 2], share: 0.0, spread: part.spread() }
+        Self { parts: [part; 2], share: 0.0, spread: None }
     }
 
-    fn new(parts: [StudentT; 2], share: f64) -> Self {
-        let [a, b] = [1.0 - share, share];
-        let cross = parts[0].distance_to(&parts[1]);
-        let spread = a * a * parts[0].spread() + b * b * parts[1].spread() + 2.0 * a * b * cross;
-        Self { parts, share, spread }
+    /// E|X − X′| for two independent draws.
+    fn spread(&self) -> f64 {
+        let ([a, b], [first, second]) = ([1.0 - self.share, self.share], &self.parts);
+        let alone = || a * a * first.spread() + b * b * second.spread() + 2.0 * a * b * first.distance_to(second);
+        self.spread.unwrap_or_else(alone)
     }
 
     /// The best of several maximum-likelihood fits, about 0, to values `[n]`: a normal distribution, a Student-t
     /// distribution, and two of either. The best one has the highest log likelihood less half a logarithm of n for each
-    /// of its numbers (Schwarz 1978).
-    pub fn fit(z: &[f64]) -> Self {
-        let single = Self::of(StudentT::fit(z));
+    /// of its numbers (Schwarz 1978). Without `tails`, only normal ones.
+    pub fn fit(z: &[f64], tails: bool) -> Self {
+        let single = Self::of(if tails { StudentT::fit(z) } else { StudentT::fit_normal(z) });
         let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let count = sizes.len().min(MOST);
@@ -61,14 +61,20 @@ impl Mixture {
             let fitted = two_scales(&some, *df, *middle);
             (worth(&fitted), fitted)
         };
-        let best = DEGREES.iter().map(double).max_by(|a, b| a.0.total_cmp(&b.0));
-        match best {
-            Some((found, law)) if found > worth(&single) => Self::new(law.parts, law.share),
+        let degrees = DEGREES.iter().filter(|df| tails || df.is_none());
+        match degrees.map(double).max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((found, law)) if found > worth(&single) => Self { spread: Some(law.spread()), ..law },
             _ => single,
         }
     }
 
-    /// The standard deviation.
+    /// The distribution of the sum with an independent normal number of this variance. For normal parts it is exact. A
+    /// Student-t part keeps its form: its variance grows, and its degrees of freedom with the square of that growth.
+    pub fn plus(&self, variance: f64) -> Self {
+        Self { parts: self.parts.map(|part| part.plus(variance)), share: self.share, spread: None }
+    }
+
+    /// The standard deviation; infinite for at most two degrees of freedom.
     pub fn sd(&self) -> f64 {
         self.mean(|part| part.sd().powi(2)).sqrt()
     }
@@ -80,6 +86,9 @@ impl Mixture {
 
     /// The log density.
     pub fn log_density(&self, z: f64) -> f64 {
+        if self.share == 0.0 {
+            return self.parts[0].log_density(z);
+        }
         let [a, b] = self.parts.map(|part| part.log_density(z));
         let (a, b) = (a + (1.0 - self.share).ln(), b + self.share.ln());
         let most = a.max(b);
@@ -114,19 +123,24 @@ impl Mixture {
 
     /// The continuous ranked probability score at `z`: E|X − z| − ½ E|X − X′|.
     pub fn crps(&self, z: f64) -> f64 {
-        self.mean(|part| part.distance(z)) - 0.5 * self.spread
+        if self.share == 0.0 {
+            return self.parts[0].crps(z);
+        }
+        self.mean(|part| part.distance(z)) - 0.5 * self.spread()
     }
 
     /// What is wrong with the distribution, if anything is.
     pub fn problem(&self) -> Option<String> {
         let right = |part: &StudentT| {
-            part.scale.is_finite() && part.scale > 0.0 && part.df.is_none_or(|df| df.is_finite() && df > 2.0)
+            part.scale.is_finite() && part.scale > 0.0 && part.df.is_none_or(|df| df.is_finite() && df > 0.0)
         };
-        let well = self.parts.iter().all(right) && (0.0..=1.0).contains(&self.share) && self.spread.is_finite();
+        let well =
+            self.parts.iter().all(right) && (0.0..=1.0).contains(&self.share) && self.spread.is_none_or(f64::is_finite);
         (!well).then(|| "the calibration has an invalid share, scale or degrees of freedom".into())
     }
 
-    fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
+    /// The mean of a number over the parts.
+    pub(super) fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
         let [a, b] = &self.parts;
         if self.share == 0.0 { f(a) } else { (1.0 - self.share) * f(a) + self.share * f(b) }
     }
@@ -157,5 +171,5 @@ fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
             break;
         }
     }
-    Mixture { parts: scales.map(|scale| StudentT { df, scale }), share, spread: 0.0 }
+    Mixture { parts: scales.map(|scale| StudentT { df, scale }), share, spread: None }
 }

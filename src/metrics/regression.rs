@@ -36,7 +36,7 @@ pub enum Predictive {
         mean: f64,
         /// The factor of T.
         scale: f64,
-        /// Degrees of freedom, above 2.
+        /// Degrees of freedom.
         df: f64,
     },
     /// `y = mean + sd Z`, where Z is a mixture of two scales: also after calibration.
@@ -50,19 +50,36 @@ pub enum Predictive {
     },
     /// `p(y) = Σ w p(y)`: weights, which sum to 1, and the distributions that several models predict.
     Average(Vec<(f64, Predictive)>),
+    /// `y = exp(mu + sigma Z) − shift`, with such a Z: a log-normal distribution after calibration.
+    LogMixed {
+        /// The centre of the logarithm.
+        mu: f64,
+        /// The unit of Z.
+        sigma: f64,
+        /// As of [`LogNormal`](Self::LogNormal).
+        shift: f64,
+        /// The distribution of Z.
+        shape: Mixture,
+        /// The log-normal distribution as the model says it has this sigma; its mean is the point prediction.
+        own: f64,
+    },
 }
 
 impl Predictive {
-    /// `E[y]`.
+    /// The point prediction: `E[y]`. If the logarithm was calibrated, it is still that of the model's own log-normal
+    /// distribution: the exponential of a heavy tail has no mean. With one degree of freedom, it is the median.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::Normal { mean, .. } | Self::Student { mean, .. } | Self::Mixed { mean, .. } => mean,
-            Self::LogNormal { mu, sigma, shift } => exp_minus(mu + 0.5 * sigma * sigma, shift),
             Self::Average(ref parts) => average::mean(parts),
+            Self::LogNormal { mu, sigma, shift } | Self::LogMixed { mu, own: sigma, shift, .. } => {
+                exp_minus(mu + 0.5 * sigma * sigma, shift)
+            }
         }
     }
 
-    /// The standard deviation of `y`.
+    /// The standard deviation of `y`. Where [there is none](Self::has_sd), the scale: of Student's t itself, or of the
+    /// log-normal distribution with the scale of the logarithm.
     pub fn sd(&self) -> f64 {
         match *self {
             Self::Normal { sd, .. } => sd,
@@ -70,69 +87,83 @@ impl Predictive {
                 let variance = sigma * sigma;
                 (mu + 0.5 * variance).exp() * variance.exp_m1().sqrt()
             }
+            Self::Student { scale, .. } if !self.has_sd() => scale,
             Self::Student { scale, df, .. } => StudentT { df: Some(df), scale }.sd(),
             Self::Mixed { sd, shape, .. } => sd * shape.sd(),
             Self::Average(ref parts) => average::sd(parts),
+            Self::LogMixed { mu, sigma, shape, .. } => {
+                // Moments of exp(g − mu).
+                let moment = |k: f64| shape.mean(|part| (0.5 * (k * sigma * part.scale).powi(2)).exp_m1());
+                let (first, second) = (moment(1.0), moment(2.0));
+                mu.exp() * (second - 2.0 * first - first * first).max(0.0).sqrt()
+            }
+        }
+    }
+
+    /// Whether `y` has a standard deviation. Student's t with at most two degrees of freedom has none, and its
+    /// exponential never has one.
+    pub fn has_sd(&self) -> bool {
+        match self {
+            Self::Student { df, .. } => *df > 2.0,
+            Self::Average(parts) => parts.iter().all(|(_, part)| part.has_sd()),
+            Self::LogMixed { shape, .. } => shape.parts.iter().all(|part| part.df.is_none()),
+            _ => true,
         }
     }
 
     /// The median of `y`.
     pub fn median(&self) -> f64 {
-        self.at(0.0)
+        self.place(0.0)
     }
 
     /// The quantile `p` of `y`; infinite, or the end of the support, at `p` = 0 and 1.
     pub fn quantile(&self, p: f64) -> f64 {
-        match *self {
-            Self::Student { mean, scale, df } => mean + StudentT { df: Some(df), scale }.quantile(p),
-            Self::Mixed { mean, sd, shape } => mean + sd * shape.quantile(p),
-            Self::Average(ref parts) => average::quantile(parts, p),
-            _ => self.at(-SQRT_2 * erfc_inv(2.0 * p)),
+        if let Self::Average(parts) = self {
+            return average::quantile(parts, p);
         }
+        self.place(match self.shape() {
+            Some(shape) => shape.quantile(p),
+            None => -SQRT_2 * erfc_inv(2.0 * p),
+        })
     }
 
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
-        match *self {
-            Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.cdf(y - mean),
-            Self::Mixed { mean, sd, shape } => shape.cdf((y - mean) / sd),
-            Self::Average(ref parts) => average::cdf(parts, y),
-            _ => normal_cdf(self.standardised(y)),
+        match (self, self.shape()) {
+            (Self::Average(parts), _) => average::cdf(parts, y),
+            (_, Some(shape)) => shape.cdf(self.unit(y)),
+            (_, None) => normal_cdf(self.unit(y)),
         }
     }
 
     /// `P(target > y)`, accurate to all digits where it is small.
     pub(super) fn above(&self, y: f64) -> f64 {
         match self {
-            Self::Student { mean, .. } | Self::Mixed { mean, .. } => self.cdf(mean - (y - mean)),
             Self::Average(parts) => average::above(parts, y),
-            _ => normal_cdf(-self.standardised(y)),
+            _ => self.shape().map_or_else(|| normal_cdf(-self.unit(y)), |shape| shape.cdf(-self.unit(y))),
         }
     }
 
     /// The standard normal quantile at the probability of at most `y`: (y − mean) / sd on the scale where the
     /// distribution is normal. Standard normal if predictions fit.
     pub fn standardised(&self, y: f64) -> f64 {
-        match *self {
-            Self::Normal { mean, sd } => (y - mean) / sd,
-            Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
-            Self::Student { mean, .. } | Self::Mixed { mean, .. } => {
-                // The smaller tail is accurate to all digits.
-                let tail = self.cdf(mean - (y - mean).abs());
-                (SQRT_2 * erfc_inv(2.0 * tail)).min(MOST).copysign(y - mean)
-            }
-            Self::Average(ref parts) => {
-                let (below, above) = (average::cdf(parts, y), average::above(parts, y));
-                let size = (SQRT_2 * erfc_inv(2.0 * below.min(above))).min(MOST);
-                if above < below { size } else { -size }
-            }
+        if let Self::Average(parts) = self {
+            let (below, above) = (average::cdf(parts, y), average::above(parts, y));
+            let size = (SQRT_2 * erfc_inv(2.0 * below.min(above))).min(MOST);
+            return if above < below { size } else { -size };
+        }
+        let z = self.unit(y);
+        match self.shape() {
+            // The smaller tail is accurate to all digits.
+            Some(shape) => (SQRT_2 * erfc_inv(2.0 * shape.cdf(-z.abs()))).min(MOST).copysign(z),
+            None => z,
         }
     }
 
     /// The end of the support: all targets are larger.
     fn least(&self) -> f64 {
         match self {
-            Self::LogNormal { shift, .. } => 0.0 - shift,
+            Self::LogNormal { shift, .. } | Self::LogMixed { shift, .. } => 0.0 - shift,
             Self::Average(parts) => parts.iter().map(|(_, part)| part.least()).fold(f64::INFINITY, f64::min),
             _ => f64::NEG_INFINITY,
         }
@@ -145,24 +176,24 @@ impl Predictive {
 
     /// The log density at `y`; `−∞` outside the support.
     pub fn log_density(&self, y: f64) -> f64 {
-        let log_slope = match *self {
-            Self::Normal { sd, .. } => -sd.ln(),
-            Self::LogNormal { sigma, shift, .. } if y + shift > 0.0 => -sigma.ln() - (y + shift).ln(),
-            Self::LogNormal { .. } => return f64::NEG_INFINITY,
-            Self::Student { mean, scale, df } => return StudentT { df: Some(df), scale }.log_density(y - mean),
-            Self::Mixed { mean, sd, shape } => return shape.log_density((y - mean) / sd) - sd.ln(),
+        let jacobian = match *self {
+            Self::LogNormal { shift, .. } | Self::LogMixed { shift, .. } if y + shift > 0.0 => (y + shift).ln(),
+            Self::LogNormal { .. } | Self::LogMixed { .. } => return f64::NEG_INFINITY,
             Self::Average(ref parts) => return average::log_density(parts, y),
+            _ => 0.0,
         };
-        let z = self.standardised(y);
-        log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
+        let z = self.unit(y);
+        -self.spread().ln() - jacobian
+            + self.shape().map_or_else(|| -0.5 * (2.0 * PI).ln() - 0.5 * z * z, |shape| shape.log_density(z))
     }
 
     /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is
     /// better.
     ///
-    /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal.
+    /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal. Infinite for
+    /// the exponential of Student's t.
     pub fn crps(&self, y: f64) -> f64 {
-        let z = self.standardised(y);
+        let z = self.unit(y);
         match *self {
             Self::Normal { sd, .. } => {
                 sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * normal_density(z) - 1.0 / PI.sqrt())
@@ -171,43 +202,82 @@ impl Predictive {
                 let spread = normal_cdf(z - sigma) - normal_cdf(-sigma * FRAC_1_SQRT_2);
                 (y + shift) * (2.0 * normal_cdf(z) - 1.0) - 2.0 * (mu + 0.5 * sigma * sigma).exp() * spread
             }
-            Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.crps(y - mean),
-            Self::Mixed { mean, sd, shape } => sd * shape.crps((y - mean) / sd),
+            Self::Student { scale, df, .. } => scale * StudentT { df: Some(df), scale: 1.0 }.crps(z),
+            Self::Mixed { sd, shape, .. } => sd * shape.crps(z),
+            Self::LogMixed { .. } if !self.has_sd() => f64::INFINITY,
+            Self::LogMixed { mu, sigma, shift, shape, .. } => {
+                let [narrow, wide] = shape.parts.map(|part| sigma * part.scale);
+                let between = |s: f64, t: f64| 0.5 * (log_normal_gap(mu, s, t) + log_normal_gap(mu, t, s));
+                // E|Y − y| − ½ E|Y − Y′|: each part's own score, and what the parts differ from each other.
+                let of = |s: f64| Self::LogNormal { mu, sigma: s, shift }.crps(y);
+                let apart = 2.0 * between(narrow, wide) - between(narrow, narrow) - between(wide, wide);
+                let share = shape.share;
+                (1.0 - share) * of(narrow) + share * of(wide) - share * (1.0 - share) * apart
+            }
+            Self::Average(ref parts) if parts.iter().any(|(_, part)| part.crps(y).is_infinite()) => f64::INFINITY,
             Self::Average(ref parts) => average::crps(parts, y),
         }
     }
 
-    /// The distribution of (y − mean) / scale, the mean and the scale, if quantiles have no closed form.
-    fn standard(&self) -> Option<(Self, f64, f64)> {
+    /// The unit of the distribution before calibration: the standard deviation of y or of its logarithm.
+    pub(crate) fn spread(&self) -> f64 {
         match *self {
-            Self::Student { mean, scale, df } => Some((Self::Student { mean: 0.0, scale: 1.0, df }, mean, scale)),
-            Self::Mixed { mean, sd, shape } => Some((Self::Mixed { mean: 0.0, sd: 1.0, shape }, mean, sd)),
-            _ => None,
+            Self::Normal { sd, .. } | Self::Student { scale: sd, .. } | Self::Mixed { sd, .. } => sd,
+            Self::LogNormal { sigma, .. } | Self::LogMixed { sigma, .. } => sigma,
+            Self::Average(_) => self.sd(),
         }
     }
 
-    /// The `y` that lies `z` standard deviations from the mean on the scale where the distribution is normal.
-    fn at(&self, z: f64) -> f64 {
+    /// The distribution of z, of which y is an increasing function; none if it is the standard normal one.
+    fn shape(&self) -> Option<Mixture> {
         match *self {
-            Self::Normal { mean, sd } => mean + sd * z,
-            Self::LogNormal { mu, sigma, shift } => exp_minus(mu + sigma * z, shift),
-            Self::Student { .. } | Self::Mixed { .. } | Self::Average(_) => self.quantile(normal_cdf(z)),
+            Self::Normal { .. } | Self::LogNormal { .. } | Self::Average(_) => None,
+            Self::Student { df, .. } => Some(Mixture::of(StudentT { df: Some(df), scale: 1.0 })),
+            Self::Mixed { shape, .. } | Self::LogMixed { shape, .. } => Some(shape),
         }
+    }
+
+    /// The `y` at `z`.
+    fn place(&self, z: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } | Self::Student { mean, scale: sd, .. } | Self::Mixed { mean, sd, .. } => {
+                mean + sd * z
+            }
+            Self::LogNormal { mu, sigma, shift } | Self::LogMixed { mu, sigma, shift, .. } => {
+                exp_minus(mu + sigma * z, shift)
+            }
+            Self::Average(_) => self.quantile(normal_cdf(z)),
+        }
+    }
+
+    /// The `z` at `y`.
+    fn unit(&self, y: f64) -> f64 {
+        let off = match *self {
+            Self::Normal { mean, .. } | Self::Student { mean, .. } | Self::Mixed { mean, .. } => y - mean,
+            Self::LogNormal { mu, shift, .. } | Self::LogMixed { mu, shift, .. } => ln_plus(y, shift) - mu,
+            Self::Average(_) => y - self.mean(),
+        };
+        off / self.spread()
     }
 }
 
+/// E[exp(g) sign(exp(g) − exp(h))] for independent g ~ N(mu, s²) and h ~ N(mu, t²).
+fn log_normal_gap(mu: f64, s: f64, t: f64) -> f64 {
+    (mu + 0.5 * s * s).exp() * (2.0 * normal_cdf(s * s / s.hypot(t)) - 1.0)
+}
+
 /// The [quantile](Predictive::quantile) `p` of each of many predictions. A quantile without a closed form is computed
-/// once for neighbours with the same shape; all predictions of one model have the same shape.
+/// once for neighbours with the same shape.
 pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
-    let mut known: Option<(Predictive, f64)> = None;
+    let mut known: Option<(Mixture, f64)> = None;
     let of = |prediction: &Predictive| {
-        let Some((standard, mean, scale)) = prediction.standard() else { return prediction.quantile(p) };
-        let z = match &known {
-            Some((shape, z)) if *shape == standard => *z,
-            _ => standard.quantile(p),
+        let Some(shape) = prediction.shape() else { return prediction.quantile(p) };
+        let z = match known {
+            Some((same, z)) if same == shape => z,
+            _ => shape.quantile(p),
         };
-        known = Some((standard, z));
-        mean + scale * z
+        known = Some((shape, z));
+        prediction.place(z)
     };
     predictions.iter().map(of).collect()
 }
@@ -228,7 +298,7 @@ pub struct Scores {
     pub r2: Option<f64>,
     /// Mean negative log predictive density, in nats.
     pub nlpd: f64,
-    /// Mean continuous ranked probability score.
+    /// Mean continuous ranked probability score; infinite if the logarithm of the target is Student-t.
     pub crps: f64,
     /// Share of targets in the central 50 % interval.
     pub coverage_50: f64,
@@ -299,7 +369,7 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
         ("mae", scores.mae),
         ("r2", scores.r2.unwrap_or(0.0)),
         ("nlpd", scores.nlpd),
-        ("crps", scores.crps),
+        ("crps", if scores.crps == f64::INFINITY { 0.0 } else { scores.crps }),
         ("width_95", scores.width_95),
     ];
     match named.iter().find(|(_, value)| !value.is_finite()) {

@@ -10,7 +10,7 @@ use statrs::function::gamma::ln_gamma;
 /// `scale · T` with T of `df` degrees of freedom; normal if `df` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StudentT {
-    /// Degrees of freedom, above 2; none for the normal distribution.
+    /// Degrees of freedom; none for the normal distribution.
     pub df: Option<f64>,
     /// The factor of the standard form.
     pub scale: f64,
@@ -20,6 +20,8 @@ pub struct StudentT {
 /// good.
 const LEAST: f64 = 2.1;
 const MOST: f64 = 60.0;
+/// With more degrees of freedom, a sum is normal.
+const NORMAL: f64 = 1000.0;
 
 impl StudentT {
     /// The standard normal distribution.
@@ -65,9 +67,24 @@ impl StudentT {
         if best.0 > likelihood(&normal) + 0.5 * (z.len() as f64).ln() { best.1 } else { normal }
     }
 
-    /// Its standard deviation.
+    /// Its standard deviation; infinite for at most two degrees of freedom.
     pub fn sd(&self) -> f64 {
-        self.scale * self.df.map_or(1.0, |df| (df / (df - 2.0)).sqrt())
+        match self.df {
+            Some(df) if df <= 2.0 => f64::INFINITY,
+            df => self.scale * df.map_or(1.0, |df| (df / (df - 2.0)).sqrt()),
+        }
+    }
+
+    /// A distribution of the form of this one with the variance of its sum with a normal number of `variance`. The
+    /// excess kurtosis of that sum falls with the square of the share of its first part, so 1/df does too.
+    pub(super) fn plus(&self, variance: f64) -> Self {
+        let sd = self.sd();
+        if !sd.is_finite() {
+            return *self;
+        }
+        let (all, share) = (sd * sd + variance, sd * sd / (sd * sd + variance));
+        let df = self.df.map(|df| df / (share * share)).filter(|df| *df < NORMAL);
+        Self { df, scale: (all * df.map_or(1.0, |df| (df - 2.0) / df)).sqrt() }
     }
 
     /// The probability of at most `z`.
@@ -134,6 +151,9 @@ impl StudentT {
     /// E|X − Y| for an independent Y of another distribution: the mean of its [distance](Self::distance), by the
     /// trapezoidal rule in y = scale · sinh(s).
     pub fn distance_to(&self, other: &Self) -> f64 {
+        if self.df.is_none() && other.df.is_none() {
+            return self.scale.hypot(other.scale) * (2.0 / PI).sqrt();
+        }
         const STEP: f64 = 0.02;
         let term = |k: i32| {
             let s = STEP * f64::from(k);
@@ -145,9 +165,15 @@ impl StudentT {
     }
 
     /// The continuous ranked probability score at `z`: E|X − z| − ½ E|X − X′| (Jordan, Krüger and Lerch 2019, appendix
-    /// A).
+    /// A). With one degree of freedom both are infinite, and the integral of (F − \[z ≤ t\])² is
+    /// `(2/π) (t atan t − ½ ln(1 + t²) + ln 2)`, times the scale. Infinite for fewer than one.
     pub fn crps(&self, z: f64) -> f64 {
-        self.distance(z) - 0.5 * self.spread()
+        let t = z / self.scale;
+        match self.df {
+            Some(df) if df < 1.0 => f64::INFINITY,
+            Some(1.0) => self.scale * 2.0 / PI * (t * t.atan() - 0.5 * (t * t).ln_1p() + 2f64.ln()),
+            _ => self.distance(z) - 0.5 * self.spread(),
+        }
     }
 }
 

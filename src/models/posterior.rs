@@ -166,6 +166,17 @@ pub struct Uncertainty {
     pub computational: Option<Vec<f64>>,
 }
 
+/// What leaving each row out of the training of the hyperparameters changes in its left-out prediction, to first order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Influence {
+    /// Changes of the means `[n]`; empty if they are negligible or unknown.
+    pub mean: Vec<f64>,
+    /// Changes of the logarithms of the variances `[n]`; likewise.
+    pub log_variance: Vec<f64>,
+    /// Why they are unknown, if they are.
+    pub unknown: Option<String>,
+}
+
 /// A posterior that predicts each of its rows from all others in closed form, with the hyperparameters as they are.
 pub trait LeaveOneOut: Sync {
     /// Means and variances of the targets y (not f) of the rows conditioned on, in the order of these rows.
@@ -174,13 +185,11 @@ pub trait LeaveOneOut: Sync {
     /// What computing them reports.
     fn left_out(&self, data: &Observations) -> Result<Marginals>;
 
-    /// How much smaller these residuals are because the hyperparameters were trained on the rows too, to first order:
-    /// without row i, its residual would be 1 / (1 − qᵢ) times as large, for leverages q `[n]` from 0 to below 1. None
-    /// if they are unknown.
+    /// What leaving each row out of the training of the hyperparameters too would change. None if it is unknown.
     ///
     /// # Errors
-    /// What computing them reports.
-    fn leverages(&self) -> Result<Option<&[f64]>> {
+    /// What computing it reports.
+    fn influence(&self) -> Result<Option<&Influence>> {
         Ok(None)
     }
 

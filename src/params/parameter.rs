@@ -366,10 +366,22 @@ impl Parameter {
 
     /// Whether an entry is within a thousandth of a bound of its interval, or has come to its floor.
     pub fn at_bound(&self) -> bool {
+        (0..self.len()).any(|entry| self.entry_at_bound(entry))
+    }
+
+    fn entry_at_bound(&self, entry: usize) -> bool {
         match self.constraint {
             Constraint::Real => false,
-            Constraint::Positive { floor } => floor > 0.0 && self.internal().iter().any(|v| *v < floor * 1.01),
-            Constraint::Interval { .. } => self.raw.iter().any(|r| !(1e-3..=1.0 - 1e-3).contains(&logistic(*r))),
+            Constraint::Positive { floor } => floor > 0.0 && self.internal_at(entry).0 < floor * 1.01,
+            Constraint::Interval { .. } => !(1e-3..=1.0 - 1e-3).contains(&logistic(self.raw[entry])),
+        }
+    }
+
+    /// For each [free](Self::free) value, whether it is at a bound.
+    pub(crate) fn free_at_bound(&self) -> Vec<bool> {
+        match self.tied {
+            true => vec![self.at_bound(); self.freedom()],
+            false => (0..self.freedom()).map(|entry| self.entry_at_bound(entry)).collect(),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Closed forms of leaving one row out, compared with models without that row.
 
 use cagey::kernels::Kernel;
-use cagey::linalg::Factor;
 use cagey::means::Mean;
 use cagey::models::Observations;
 use cagey::models::cagp::{Actions, Cagp};
-use cagey::models::exact::ExactGp;
+use cagey::models::exact::{ExactGp, ExactPosterior};
+use cagey::models::fit::fit;
 use cagey::models::minibatch::Rows;
-use cagey::models::posterior::{LeaveOneOut, Posterior};
+use cagey::models::posterior::{Influence, LeaveOneOut, Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
-use cagey::params::{Parameters, Prior};
+use cagey::params::Parameters;
+use cagey::train::TrainConfig;
 
 use crate::common::assert_close;
 use crate::{F64, data, noise};
@@ -121,100 +122,97 @@ fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
     }
 }
 
-/// Standardised residuals of rows left out, with D^-½ as it is for other parameters: the weights times it.
-fn residuals(model: &ExactGp, data: &Observations, precision: &[f64]) -> Vec<f64> {
-    let left = model.posterior(F64, data.clone()).unwrap().leave_one_out();
-    let weights = data.y.iter().zip(&left.mean).zip(&left.variance).map(|((y, mean), variance)| (y - mean) / variance);
-    weights.zip(precision).map(|(weight, precision)| weight / precision.sqrt()).collect()
-}
-
-#[test]
-fn leverages_are_those_of_the_linear_model() {
-    let data = observed();
-    let mut model = ExactGp::new(Kernel::parse("1.3 * matern32(lengthscale=[0.8, 1.1]) + 0.2 * white", 2).unwrap());
-    model.prior.mean = Mean::named("constant", 2).unwrap();
-    model.find_mut("lengthscale").unwrap()[0].set_prior(None, Prior::LogNormal(0.0, 0.5));
-    model.find_mut("noise").unwrap()[0].set_prior(None, Prior::Normal(0.1, 0.02));
+/// The trained model with the left-out predictions of its rows.
+fn trained(kernel: &str, data: &Observations) -> (ExactGp, ExactPosterior) {
+    let mut model = ExactGp::new(Kernel::parse(kernel, data.d).unwrap());
+    fit(&mut model, F64, data, &TrainConfig::default(), &mut []).unwrap();
     let posterior = model.posterior(F64, data.clone()).unwrap();
-    let precision: Vec<f64> = posterior.leave_one_out().variance.iter().map(|variance| 1.0 / variance).collect();
+    (model, posterior)
+}
 
-    let (raw, step) = (model.free_raw(), 1e-5);
-    let count = raw.len();
-    let mut jacobian = vec![0.0; N * count];
-    for entry in 0..count {
-        let at = |change: f64| {
-            let (mut moved, mut raw) = (model.clone(), raw.clone());
-            raw[entry] += change;
-            moved.set_free_raw(&raw).unwrap();
-            residuals(&moved, &data, &precision)
-        };
-        for (row, (up, down)) in at(step).iter().zip(at(-step)).enumerate() {
-            jacobian[row * count + entry] = (up - down) / (2.0 * step);
-        }
-    }
-    // A common factor of the variances changes the residuals, but not what they should be.
-    let z = residuals(&model, &data, &precision);
-    let square: f64 = z.iter().map(|z| z * z).sum();
-    for entry in 0..count {
-        let along = z.iter().enumerate().map(|(row, z)| z * jacobian[row * count + entry]).sum::<f64>() / square;
-        z.iter().enumerate().for_each(|(row, z)| jacobian[row * count + entry] -= along * z);
-    }
-    let parameters = model.parameters();
-    let priors = parameters.iter().flat_map(|(_, parameter)| parameter.prior_curvature());
-    let mut curvature = vec![0.0; count * count];
-    for (place, value) in curvature.iter_mut().enumerate() {
-        *value = jacobian.chunks(count).map(|row| row[place / count] * row[place % count]).sum();
-    }
-    curvature.iter_mut().step_by(count + 1).zip(priors).for_each(|(diagonal, prior)| *diagonal += prior);
-    let factor = Factor::new(curvature, "the test's matrix").unwrap();
-    let expected: Vec<f64> = (jacobian.chunks(count))
-        .map(|row| {
-            let mut solved = row.to_vec();
-            factor.solve(&mut solved).unwrap();
-            row.iter().zip(solved).map(|(a, b)| a * b).sum()
-        })
-        .collect();
-    assert_close("leverages", posterior.leverages().unwrap().unwrap(), &expected, 1e-5);
+/// Root mean squared error, mean negative log density and root mean squared standardised error.
+fn scores(y: &[f64], left: &Marginals) -> [f64; 3] {
+    let n = y.len() as f64;
+    let errors: Vec<(f64, f64)> = y.iter().zip(&left.mean).zip(&left.variance).map(|((y, m), v)| (y - m, *v)).collect();
+    let mean = |f: fn(&(f64, f64)) -> f64| errors.iter().map(f).sum::<f64>() / n;
+    let nlpd = mean(|(e, v)| 0.5 * (std::f64::consts::TAU * v).ln() + 0.5 * e * e / v);
+    [mean(|(e, _)| e * e).sqrt(), nlpd, mean(|(e, v)| e * e / v).sqrt()]
 }
 
 #[test]
-fn without_correlations_leverages_are_those_of_least_squares() {
+fn rows_left_out_of_the_training_are_predicted_as_by_trainings_without_them() {
+    let (n, d, mut state) = (50, 3, 11);
+    let x: Vec<f64> = (0..n * d).map(|_| noise(&mut state)).collect();
+    let f = |x: &[f64]| (1.5 * x[0]).sin() + 0.5 * x[1] * x[1];
+    let y = x.chunks(d).map(|x| f(x) + 0.3 * noise(&mut state)).collect();
+    let data = Observations::new(x, d, y, None).unwrap();
+    let (model, posterior) = trained("matern32(ard)", &data);
+    let none = posterior.leave_one_out();
+    let influence = posterior.influence().unwrap().unwrap();
+    assert_eq!(influence.unknown, None);
+    let mut first = none.clone();
+    first.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
+    first.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+    let mut refits = Marginals::default();
+    for row in 0..n {
+        let (others, mut model) = (without(&data, row), model.clone());
+        fit(&mut model, F64, &others, &TrainConfig::default(), &mut []).unwrap();
+        let found = model.posterior(F64, others).unwrap().predict(&data.x[d * row..][..d]).unwrap();
+        refits.mean.push(found.mean[0]);
+        refits.variance.push(found.variance[0] + model.likelihood.noise.values()[0]);
+    }
+    let [none, first, refits] = [&none, &first, &refits].map(|left| scores(&data.y, left));
+    for (k, what) in ["RMSE", "NLPD", "rms z"].into_iter().enumerate() {
+        let (before, after) = ((none[k] - refits[k]).abs(), (first[k] - refits[k]).abs());
+        assert!(after < 0.4 * before, "{what}: {none:?} {first:?} {refits:?}");
+    }
+}
+
+#[test]
+fn without_correlations_the_influence_is_that_of_least_squares() {
     let data = data(N, 1);
     let mut model = ExactGp::new(Kernel::parse("1e-12 * rbf(lengthscale=1)", 1).unwrap());
     model.prior.mean = Mean::named("constant", 1).unwrap();
     for (path, parameter) in model.parameters_mut() {
         parameter.fixed = !path.starts_with("mean");
     }
-    // Around their mean, the targets are at right angles to a constant.
-    let sum: f64 = data.y.iter().sum();
-    model.find_mut("mean.constant").unwrap()[0].set(&[sum / N as f64]);
+    let mean = data.y.iter().sum::<f64>() / N as f64;
+    model.find_mut("mean.constant").unwrap()[0].set(&[mean]);
     let posterior = model.posterior(F64, data.clone()).unwrap();
-    assert_close("leverages", posterior.leverages().unwrap().unwrap(), &[1.0 / N as f64; N], 1e-6);
-    // The row's residual from the mean of the other rows.
-    let left = posterior.leave_one_out();
-    let deleted: Vec<f64> = data.y.iter().zip(&left.mean).map(|(y, m)| (y - m) / (1.0 - 1.0 / N as f64)).collect();
-    let expected: Vec<f64> = data.y.iter().map(|y| y - (sum - y) / (N as f64 - 1.0)).collect();
-    assert_close("residuals", &deleted, &expected, 1e-8);
+    // Without row i, the mean of the others is lower by (yᵢ − ȳ) / (n − 1); to first order, by (yᵢ − ȳ) / n.
+    let expected: Vec<f64> = data.y.iter().map(|y| (mean - y) / N as f64).collect();
+    let influence = posterior.influence().unwrap().unwrap();
+    assert_close("means", &influence.mean, &expected, 1e-6);
+    assert!(influence.log_variance.iter().all(|by| by.abs() < 1e-6));
 }
 
 #[test]
-fn constant_targets_have_no_leverage() {
+fn parameters_at_a_bound_stay_there() {
+    let data = data(N, 2);
+    let mut model = ExactGp::new(kernel());
+    model.find_mut("lengthscale").unwrap()[0].set_bounds(0.1, 0.2).unwrap();
+    fit(&mut model, F64, &data, &TrainConfig::default(), &mut []).unwrap();
+    let mut fixed = model.clone();
+    let bounded = model.find_mut("lengthscale").unwrap()[0].clone();
+    let influence = |model: &ExactGp| model.posterior(F64, data.clone()).unwrap().influence().unwrap().unwrap().clone();
+    assert!(bounded.at_bound(), "{:?}", bounded.values());
+    fixed.find_mut("lengthscale").unwrap()[0].fixed = true;
+    assert_close("means", &influence(&model).mean, &influence(&fixed).mean, 1e-6);
+}
+
+#[test]
+fn only_a_minimum_tells_what_a_training_without_a_row_would_find() {
+    let untrained = ExactGp::new(kernel()).posterior(F64, data(N, 2)).unwrap();
+    let influence = untrained.influence().unwrap().unwrap();
+    assert!(influence.mean.is_empty() && influence.unknown.as_ref().unwrap().contains("minimum"), "{influence:?}");
+    // Constant targets have no smallest variance.
     let data = Observations { y: vec![0.0; N], ..data(N, 2) };
-    let posterior = ExactGp::new(kernel()).posterior(F64, data).unwrap();
-    assert_eq!(posterior.leverages().unwrap().unwrap(), [0.0; N]);
+    let constant = ExactGp::new(kernel()).posterior(F64, data).unwrap();
+    assert!(constant.influence().unwrap().unwrap().mean.iter().all(|by| *by == 0.0));
 }
 
 #[test]
-fn many_rows_for_each_parameter_have_no_leverage() {
-    let data = data(700, 1);
-    let model = ExactGp::new(Kernel::parse("rbf(lengthscale=0.5)", 1).unwrap());
-    let leverages = |data: Observations| {
-        let posterior = model.posterior(F64, data).unwrap();
-        posterior.leverages().unwrap().unwrap().iter().sum::<f64>()
-    };
-    let some = Observations { x: data.x[..100].to_vec(), y: data.y[..100].to_vec(), ..data.clone() };
-    let (some, all) = (leverages(some), leverages(data));
-    // Lengthscale and ratio of variances; the third parameter is a common factor.
-    assert!((some - 2.0).abs() < 1e-3, "{some}");
-    assert_eq!(all, 0.0);
+fn with_many_rows_for_each_parameter_there_is_no_influence() {
+    let (_, posterior) = trained("rbf(lengthscale=0.5)", &data(700, 1));
+    assert_eq!(posterior.influence().unwrap().unwrap(), &Influence::default());
 }

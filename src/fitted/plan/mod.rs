@@ -25,6 +25,7 @@ use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::options::{Context, ModelOptions};
+use crate::params::Unit;
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
@@ -48,6 +49,12 @@ pub struct Plan {
     warnings: Vec<Advice>,
     /// The other models of an average.
     others: Vec<Plan>,
+}
+
+/// Fixes variances at their start: equal rows do not determine the scale of the target.
+fn keep_scale(model: &mut dyn GpModel) {
+    let variances = model.parameters_mut().into_iter().filter(|(_, parameter)| parameter.unit == Unit::Variance);
+    variances.for_each(|(_, parameter)| parameter.fixed = true);
 }
 
 /// The cost of one evaluation of the objective and its gradient.
@@ -196,7 +203,11 @@ impl Plan {
         if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
             stored.stored.check(&*likelihood, &units)?;
         }
+        let scaled = settings.standardize && likelihood.scaled();
         let mut model = build(&settings, &*options, likelihood, &context, &units, registry)?;
+        if scaled && rows == observations.n() && advice::is_one_row(&observations) {
+            keep_scale(&mut *model);
+        }
         let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, rows, &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {
@@ -221,7 +232,7 @@ impl Plan {
     fn warn(&mut self, rows: usize, whole: bool) {
         let names = input_names(&self.schema, self.settings.auxiliary_column.as_deref());
         if whole {
-            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target).map(Advice::from));
+            self.warnings.extend(advice::few(rows, &self.data, &self.schema.target).map(Advice::from));
             self.warnings.extend(advice::constants(
                 &self.data,
                 &self.schema,

@@ -1,11 +1,10 @@
-//! How much training on a row makes its left-out prediction look better.
+//! What leaving a row out of the training changes, for too many parameters to know the curvature of the objective.
 //!
-//! Leaving a row out in closed form takes the parameters as known, but they were trained on this row too. With many
-//! parameters, residuals then look too small. As functions of the parameters, standardised left-out residuals z have a
-//! Jacobian J. If they were linear, and training minimised their squares and a quadratic prior of curvature Λ, this
-//! would be a linear regression. There, the residual of a row that had no part in the training is z / (1 − q), where
-//! its leverage q is the diagonal entry of J (JᵀJ + Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in
-//! regression*, section 2.2).
+//! As functions of the parameters, standardised left-out residuals z have a Jacobian J. If they were linear, and training
+//! minimised their squares and a quadratic prior of curvature Λ, this would be a linear regression. There, the residual
+//! of a row that had no part in the training is z / (1 − q), where its leverage q is the diagonal entry of J (JᵀJ +
+//! Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in regression*, section 2.2). This is cautious: residuals
+//! become larger than those of trainings without a row.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -23,8 +22,6 @@ use crate::scope::Scope;
 use crate::solvers::blocks::transposed;
 use crate::threads;
 
-/// With so many rows for each parameter, leverages are a hundredth in the mean, and are left out.
-const ENOUGH: usize = 100;
 /// The largest leverage: beyond it, a linear model says little.
 const MOST: f64 = 0.9;
 /// The curvature of parameters without a prior, relative to the mean of JᵀJ's diagonal. What is left of J along z is
@@ -46,9 +43,6 @@ pub(super) fn leverages(
     weights: &[f64],
 ) -> Result<Vec<f64>> {
     let (n, count) = (data.n(), model.free_raw().len());
-    if ENOUGH * count <= n {
-        return Ok(vec![0.0; n]);
-    }
     // One row is too little work for a GPU.
     let compute = Compute::default();
     let scope = Scope::training(compute)?;

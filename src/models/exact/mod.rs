@@ -1,5 +1,6 @@
 //! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 
+mod influence;
 mod leverage;
 mod options;
 mod repeats;
@@ -19,7 +20,8 @@ use crate::model_file::{Array, ArrayData};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, Exact, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
+    self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine,
+    subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::models::start::start;
@@ -151,8 +153,8 @@ pub struct ExactPosterior {
     /// K̂⁻¹(y − m).
     weights: Vec<f64>,
     anchors: Anchors,
-    /// [Leverages](LeaveOneOut::leverages), once they are known.
-    leverages: OnceLock<Vec<f64>>,
+    /// The [influence](LeaveOneOut::influence) of rows, once it is known.
+    influence: OnceLock<Influence>,
 }
 
 /// The entry of files that holds the rows of L up to the diagonal, one after another.
@@ -183,8 +185,8 @@ impl ExactPosterior {
         factor.solve_lower(&mut whitened)?;
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        let (anchors, leverages) = Default::default();
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors, leverages })
+        let (anchors, influence) = Default::default();
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
     }
 
     /// Conditions on more observations without retraining. This is O(n²k) for k more rows; few rows need two passes
@@ -214,8 +216,8 @@ impl ExactPosterior {
         factor.solve_lower_from(self.data.n(), &mut whitened);
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        let (model, compute, (anchors, leverages)) = (self.model.clone(), self.compute, Default::default());
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors, leverages })
+        let (model, compute, (anchors, influence)) = (self.model.clone(), self.compute, Default::default());
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
@@ -281,12 +283,12 @@ impl LeaveOneOut for ExactPosterior {
         Ok(self.leave_one_out())
     }
 
-    fn leverages(&self) -> Result<Option<&[f64]>> {
-        if self.leverages.get().is_none() {
-            let found = leverage::leverages(&self.model, &self.data, &self.factor, &self.weights)?;
-            self.leverages.get_or_init(|| found);
+    fn influence(&self) -> Result<Option<&Influence>> {
+        if self.influence.get().is_none() {
+            let found = influence::influence(&self.model, &self.data, &self.leave_one_out(), self.solved())?;
+            self.influence.get_or_init(|| found);
         }
-        Ok(self.leverages.get().map(Vec::as_slice))
+        Ok(self.influence.get())
     }
 
     /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times

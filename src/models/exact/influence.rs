@@ -1,0 +1,170 @@
+//! What leaving a row out of the training changes in its left-out prediction.
+//!
+//! Leaving a row out in closed form takes the parameters θ as known, but they were trained on this row too. With F the
+//! objective, priors included, and ℓᵢ(θ) = −log p(yᵢ | y₋ᵢ, θ), the objective without row i is F − ℓᵢ. To first order,
+//! its minimum is at θ + H⁻¹∇ℓᵢ, where H is the Hessian of F (the infinitesimal jackknife; Giordano et al. 2019, *A
+//! Swiss army infinitesimal jackknife*). The left-out mean and log variance move along their gradients.
+
+use faer::Side;
+
+use super::ExactGp;
+use super::leverage::leverages;
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::linalg::dense::{self, registers};
+use crate::linalg::real::dot;
+use crate::models::posterior::{Influence, Marginals};
+use crate::models::{Observations, fit};
+use crate::params::Parameters;
+use crate::scope::Scope;
+
+/// With so many rows for each parameter, the changes are below a hundredth of a residual, and are left out.
+const ENOUGH: usize = 100;
+/// Most parameters, and most derivatives of left-out predictions, with which the Hessian takes less time than a training.
+const MOST_PARAMETERS: usize = 100;
+const MOST_SLOPES: usize = 20_000;
+/// The step of finite differences in the raw parameters, which are mostly logarithms.
+const STEP: f64 = 1e-4;
+/// A training that could lower its objective by more nats than this did not end at a minimum.
+const LEFT: f64 = 0.5;
+/// The least curvature of a direction in which a row moves the parameters, relative to the information that left-out
+/// predictions have about them.
+const LEAST: f64 = 0.01;
+
+/// The largest change, of a mean in standard deviations and of the logarithm of a variance. More is not of first order.
+const MOST: f64 = 2.0;
+
+/// The derivatives of left-out predictions in a parameter.
+struct Slope {
+    /// The position of the parameter among the free ones.
+    place: usize,
+    /// Derivatives of the means `[n]`.
+    mean: Vec<f64>,
+    /// Derivatives of the log variances `[n]`.
+    log_variance: Vec<f64>,
+}
+
+/// The changes for all rows, given their left-out predictions, the factor of K̂ and `weights` = K̂⁻¹(y − m).
+///
+/// # Errors
+/// What kernels and factorisations report.
+pub(super) fn influence(
+    model: &ExactGp,
+    data: &Observations,
+    left: &Marginals,
+    (factor, weights): (&Factor<f64>, &[f64]),
+) -> Result<Influence> {
+    let (n, raw) = (data.n(), model.free_raw());
+    if ENOUGH * raw.len() <= n {
+        return Ok(Influence::default());
+    }
+    if raw.len() > MOST_PARAMETERS || n * raw.len() > MOST_SLOPES {
+        let leverages = leverages(model, data, factor, weights)?;
+        let errors = data.y.iter().zip(&left.mean).map(|(y, mean)| y - mean);
+        let mean = errors.zip(leverages).map(|(error, q)| error - error / (1.0 - q)).collect();
+        return Ok(Influence { mean, ..Influence::default() });
+    }
+    let slopes = slopes(model, data, left, &raw)?;
+    let count = slopes.len();
+    if count == 0 {
+        return Ok(Influence::default());
+    }
+    let unit: Vec<f64> = slopes.iter().map(|slope| slope.information(left).sqrt().recip()).collect();
+    let (mut hessian, at) = curvature(model, data, &raw, &slopes)?;
+    for (a, row) in hessian.chunks_mut(count).enumerate() {
+        row.iter_mut().enumerate().for_each(|(b, value)| *value *= unit[a] * unit[b]);
+    }
+    let eigen = dense::view(&hessian, count)
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| Error::NotFinite("the eigendecomposition of the curvature of the objective".into()))?;
+    registers::clear();
+    let (mut found, mut remains) = (Influence { mean: vec![0.0; n], log_variance: vec![0.0; n], unknown: None }, 0.0);
+    for (k, curvature) in eigen.S().column_vector().iter().copied().enumerate() {
+        let direction: Vec<f64> = (0..count).map(|a| eigen.U()[(a, k)] * unit[a]).collect();
+        let flat = curvature < LEAST;
+        remains += 0.5 * dot(&direction, &at).powi(2) / if flat { 1.0 } else { curvature };
+        if flat {
+            continue;
+        }
+        let along = |of: fn(&Slope) -> &[f64]| {
+            let columns: Vec<&[f64]> = slopes.iter().map(of).collect();
+            (0..n)
+                .map(|row| direction.iter().zip(&columns).map(|(d, column)| d * column[row]).sum())
+                .collect::<Vec<f64>>()
+        };
+        let (mean, log_variance) = (along(|slope| &slope.mean), along(|slope| &slope.log_variance));
+        for row in 0..n {
+            // ∇ℓᵢ along the direction.
+            let (error, variance) = (data.y[row] - left.mean[row], left.variance[row]);
+            let pull = 0.5 * log_variance[row] * (1.0 - error * error / variance) - error / variance * mean[row];
+            found.mean[row] += pull / curvature * mean[row];
+            found.log_variance[row] += pull / curvature * log_variance[row];
+        }
+    }
+    for ((mean, log_variance), variance) in found.mean.iter_mut().zip(&mut found.log_variance).zip(&left.variance) {
+        let most = MOST * variance.sqrt();
+        if mean.abs() > most {
+            *mean = most.copysign(*mean);
+        }
+        *log_variance = log_variance.clamp(-MOST, MOST);
+    }
+    let finite = found.mean.iter().chain(&found.log_variance).all(|value| value.is_finite());
+    if remains <= LEFT && finite {
+        return Ok(found);
+    }
+    Ok(Influence { unknown: Some("that training did not end at a minimum".into()), ..Influence::default() })
+}
+
+/// Derivatives of left-out predictions. Parameters at a bound, and those that change nothing, cannot move.
+fn slopes(model: &ExactGp, data: &Observations, left: &Marginals, raw: &[f64]) -> Result<Vec<Slope>> {
+    let bound: Vec<bool> =
+        model.parameters().into_iter().flat_map(|(_, parameter)| parameter.free_at_bound()).collect();
+    let change = |to: &[f64], from: &[f64], of: fn(f64) -> f64| -> Vec<f64> {
+        to.iter().zip(from).map(|(to, from)| (of(*to) - of(*from)) / STEP).collect()
+    };
+    let slope = |place: usize| -> Result<Slope> {
+        let moved = shifted(model, raw, place, STEP)?.posterior(Compute::default(), data.clone())?.leave_one_out();
+        let mean = change(&moved.mean, &left.mean, |mean| mean);
+        Ok(Slope { place, mean, log_variance: change(&moved.variance, &left.variance, f64::ln) })
+    };
+    let all = (0..raw.len()).filter(|place| !bound[*place]).map(slope).collect::<Result<Vec<_>>>()?;
+    Ok(all.into_iter().filter(|slope| slope.information(left) > 0.0).collect())
+}
+
+impl Slope {
+    /// The Fisher information that the left-out predictions have about the parameter.
+    fn information(&self, left: &Marginals) -> f64 {
+        let rows = self.mean.iter().zip(&self.log_variance).zip(&left.variance);
+        rows.map(|((mean, log_variance), variance)| mean * mean / variance + 0.5 * log_variance * log_variance).sum()
+    }
+}
+
+/// The Hessian of the objective in these parameters, from differences of its gradient, and this gradient.
+fn curvature(model: &ExactGp, data: &Observations, raw: &[f64], slopes: &[Slope]) -> Result<(Vec<f64>, Vec<f64>)> {
+    let compute = Compute::default();
+    let batch = data.batch(&Scope::new(compute)?);
+    let gradient = |place: usize, step: f64| -> Result<Vec<f64>> {
+        let all = fit::evaluate(&shifted(model, raw, place, step)?, compute, &batch)?.gradient;
+        Ok(slopes.iter().map(|slope| all[slope.place]).collect())
+    };
+    let count = slopes.len();
+    let (mut hessian, mut at) = (vec![0.0; count * count], vec![0.0; count]);
+    for (a, slope) in slopes.iter().enumerate() {
+        let (up, down) = (gradient(slope.place, STEP)?, gradient(slope.place, -STEP)?);
+        for (b, (up, down)) in up.iter().zip(&down).enumerate() {
+            let change = 0.5 * (up - down) / (2.0 * STEP);
+            hessian[a * count + b] += change;
+            hessian[b * count + a] += change;
+            at[b] += 0.5 * (up + down) / count as f64;
+        }
+    }
+    Ok((hessian, at))
+}
+
+fn shifted(model: &ExactGp, raw: &[f64], place: usize, step: f64) -> Result<ExactGp> {
+    let (mut moved, mut raw) = (model.clone(), raw.to_vec());
+    raw[place] += step;
+    moved.set_free_raw(&raw)?;
+    Ok(moved)
+}
