@@ -189,8 +189,9 @@ fn without_correlations_the_influence_is_that_of_least_squares() {
 #[test]
 fn parameters_at_a_bound_stay_there() {
     let data = data(N, 2);
-    let mut model = ExactGp::new(kernel());
+    let mut model = ExactGp::new(Kernel::parse("matern32(ard)", 2).unwrap());
     model.find_mut("lengthscale").unwrap()[0].set_bounds(0.1, 0.2).unwrap();
+    model.find_mut("lengthscale").unwrap()[0].set(&[0.2, 0.2]);
     fit(&mut model, F64, &data, &TrainConfig::default(), &mut []).unwrap();
     let mut fixed = model.clone();
     let bounded = model.find_mut("lengthscale").unwrap()[0].clone();
