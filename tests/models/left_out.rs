@@ -217,3 +217,14 @@ fn with_many_rows_for_each_parameter_there_is_no_influence() {
     let (_, posterior) = trained("rbf(lengthscale=0.5)", &data(700, 1));
     assert_eq!(posterior.influence().unwrap().unwrap(), &Influence::default());
 }
+
+#[test]
+fn of_many_parameters_the_influence_enlarges_errors_only() {
+    let data = data(N, 110);
+    let model = ExactGp::new(Kernel::parse("matern32(ard)", 110).unwrap());
+    let posterior = model.posterior(F64, data.clone()).unwrap();
+    let (left, influence) = (posterior.leave_one_out(), posterior.influence().unwrap().unwrap());
+    assert!(influence.mean.len() == N && influence.log_variance.is_empty() && influence.unknown.is_none());
+    let larger = |row: usize| influence.mean[row] * (left.mean[row] - data.y[row]) >= 0.0;
+    assert!((0..N).all(larger) && influence.mean.iter().any(|by| by.abs() > 1e-6));
+}
