@@ -112,7 +112,7 @@ fn two_and_three_rows_have_intervals_and_no_standard_deviation() {
         let calibration = model.calibration.unwrap();
         assert_eq!((calibration.source, calibration.shape.parts[0].df), (Source::FewRows, Some(n as f64 - 1.0)));
         let own = model.uncalibrated().predict_rows(&[50.0]).unwrap()[0].sd();
-        let p = model.predict_rows(&[50.0]).unwrap()[0];
+        let p = model.predict_rows(&[50.0]).unwrap().remove(0);
         let scale = ((n as f64 + 1.0) / (n as f64 - 1.0)).sqrt();
         assert!(!p.has_sd() && (p.sd() / own - scale).abs() < 1e-9);
         // Tables: P(|T| ≤ t) = 0.95.
@@ -166,6 +166,6 @@ fn a_calibration_of_the_logarithm_never_moves_the_point_prediction() {
 }
 
 fn own_ratio(model: &Fitted) -> f64 {
-    let own = model.uncalibrated().predict_rows(&[0.2]).unwrap()[0];
+    let own = model.uncalibrated().predict_rows(&[0.2]).unwrap().remove(0);
     own.quantile(0.75) / own.quantile(0.25)
 }

@@ -600,11 +600,11 @@ fn what_residuals_cannot_vouch_for_is_not_shrunk() {
 fn a_distribution_of_the_logarithm_keeps_the_point_prediction() {
     use cagey::metrics::{Calibration, Source};
     let own = Predictive::LogNormal { mu: 0.3, sigma: 0.6, shift: 1.0 };
-    let student = Calibration::of_few_rows(6).unwrap().apply(own);
+    let student = Calibration::of_few_rows(6).unwrap().apply(own.clone());
     let mixed = Calibration::fit(&two_sizes(), Source::LeaveOneOut, false);
     assert!(mixed.shape.share > 0.0 && mixed.shape.parts[0].df.is_none(), "{mixed:?}");
-    let mixed = mixed.apply(own);
-    for p in [student, mixed] {
+    let mixed = mixed.apply(own.clone());
+    for p in [&student, &mixed] {
         assert_eq!(p.mean(), own.mean());
         for share in [0.01, 0.2, 0.5, 0.9, 0.99] {
             assert!((p.cdf(p.quantile(share)) - share).abs() < 1e-9, "{share}");
@@ -633,7 +633,7 @@ fn a_distribution_of_the_logarithm_keeps_the_point_prediction() {
     let at = (y + 1.0f64).ln();
     let score = of(&|t| mixed.cdf(t).powi(2), -range, at) + of(&|t| (1.0 - mixed.cdf(t)).powi(2), at, range);
     assert!((mixed.crps(y) - score).abs() < 1e-4, "{} {score}", mixed.crps(y));
-    let scores = score_of(&[1.0, 2.0], &[student; 2]);
+    let scores = score_of(&[1.0, 2.0], &[student.clone(), student]);
     assert!(scores.nlpd.is_finite() && scores.crps.is_infinite());
 }
 
