@@ -10,10 +10,10 @@ use crate::params::{Parameter, Unit};
 
 /// No distribution is fitted to fewer residuals than this.
 pub(super) const FEW: usize = 20;
-/// With fewer rows, residuals replace the normal distribution only if the user asked for it. The uncertainty of the
-/// learned scale does by default.
+/// With fewer rows the default is a Student-t for the unknown scale; a distribution is fitted to residuals only on
+/// request.
 const ENOUGH: usize = 50;
-/// What they must gain if the user did not ask, in nats, on rows that they were not fitted to.
+/// Least gain in log likelihood for automatic calibration, in nats, on rows that it was not fitted to.
 const WORTH: f64 = 4.6;
 
 fn enough(n: usize) -> Result<()> {

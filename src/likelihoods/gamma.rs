@@ -67,7 +67,8 @@ impl PositiveMean {
         Self { shape, constant: shape * shape.ln() - ln_gamma(shape), slope: shape.ln() + 1.0 - digamma(shape) }
     }
 
-    /// The log density, which is linear in `f` and `exp(−f)`, for `E[f]` and `E[exp(−f)]` in their place.
+    /// The log density as a function of `f` and `exp(−f)`. It is linear in both, so their expectations give its
+    /// expectation.
     fn value(&self, y: f64, f: f64, inverse: f64) -> f64 {
         self.constant + (self.shape - 1.0) * y.ln() - self.shape * (f + y * inverse)
     }

@@ -24,7 +24,7 @@ pub struct Row {
     pub any_likelihood: bool,
     /// Whether rows may stay distributed, each part on its rank.
     pub apart: bool,
-    /// Whether training uses all rows at once and may still read them from a source, each process its own.
+    /// Full-batch training that can read rows from a shared source; each process loads only its part.
     pub reads: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
     /// Its help text and arguments in the command.

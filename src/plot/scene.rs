@@ -26,7 +26,7 @@ impl Pen {
     }
 }
 
-/// Which part of a text lies at its position.
+/// The anchor of a text: start, middle or end.
 #[derive(Clone, Copy)]
 pub(super) enum Align {
     Start,

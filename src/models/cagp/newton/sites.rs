@@ -80,7 +80,8 @@ impl Sites {
             let shares = shares.map(|(average, (g, d))| ((g + d) - average).max(FLAT)).collect();
             return Ok((Self { curvature: scaled(shares, &bends, n), gradient, ..at }, total));
         }
-        // If its sign is wrong, a share of the Fisher information keeps the row in its actions.
+        // Where the averaged curvature is negative, a fraction of the Fisher information keeps the weight of the row
+        // positive.
         let least = if of.density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
         Ok((Self { gradient, curvature, ..at }, total))

@@ -24,7 +24,7 @@ pub(super) const HALVINGS: usize = 60;
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
 pub(super) const ROUNDING: f64 = 1e-13;
 
-/// The largest share of what the log posterior gained since the prior mean that the posterior's mean may lose.
+/// The last full step may give back at most this share of the log posterior's gain over the prior mean.
 const LOST: f64 = 0.5;
 
 /// Whether the log posterior keeps what it gained from `start` to `now` if it goes to `then`.
