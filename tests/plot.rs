@@ -178,7 +178,7 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
         ),
         (
             "reliability",
-            vec!["confidence", "accuracy", "perfect calibration", "n = 100", "share"],
+            vec!["confidence", "accuracy", "perfect calibration", "95 % of calibrated models", "n = 100", "share"],
             Box::new(move |path| Reliability { bins: &BINS, frame: named("Confidence and accuracy") }.save(path)),
         ),
         (

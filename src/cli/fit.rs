@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
-use super::model::{ModelOptions, device, kinds};
+use super::model::kinds::{self, KindGroups};
+use super::model::{ModelOptions, device};
 use super::saved::members_json;
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
@@ -32,10 +33,6 @@ pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet, or a file that --rows-file made; `-` for standard input
     #[arg(required_unless_present = "shards")]
     data: Option<PathBuf>,
-    /// Several tables with the same columns in place of one, or patterns such as 'site-*.csv'. Each table belongs to
-    /// one expert, and only that expert's rank reads it. The model file names the tables and has no rows
-    #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with = "data", help_heading = "Table")]
-    shards: Vec<String>,
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
@@ -49,22 +46,28 @@ pub struct Fit {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Model")]
+    model: ModelOptions,
     #[command(flatten, next_help_heading = "Table")]
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
+    /// Several tables with the same columns in place of one, or patterns such as 'site-*.csv'. Each table belongs to
+    /// one expert, and only that expert's rank reads it. The model file names the tables and has no rows
+    #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with = "data", help_heading = "Table")]
+    shards: Vec<String>,
     /// Keep the rows, also held-out ones, on disk instead of in memory, in this file, which is made from the table; for
     /// models that train on minibatches, and for experts and sgpr, where each rank reads its own share
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
     splitting: Splitting,
-    #[command(flatten, next_help_heading = "Model")]
-    model: ModelOptions,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
     #[command(flatten, next_help_heading = "Training")]
     saving: SavingOptions,
+    #[command(flatten)]
+    _kinds: KindGroups,
 }
 
 fn examples() -> String {

@@ -1,21 +1,17 @@
 //! `cagey inspect`
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
 use cagey::fitted::{Fitted, Rows, Summary};
-use cagey::kernels::Kernel;
-use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
 use cagey::models::posterior::InducingPart;
-use cagey::params::{Constraint, Parameter, Unit};
 use clap::Args;
 use serde_json::json;
 
 use super::saved::{Saved, members_json, members_text};
 use super::trust::{calibration_in_words, temperature_in_words};
-use super::{report, settings};
+use super::{parameters, report, settings};
 
 /// Describe a model: parameters, data, training
 #[derive(Debug, Args)]
@@ -100,7 +96,8 @@ pub fn description(fitted: &Fitted) -> String {
             }
         }
     };
-    let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
+    let mut data =
+        vec![("kernel".into(), settings.kernel.clone()), ("inputs".into(), inputs), ("target".into(), target)];
     data.extend(settings.auxiliary_column.clone().map(|column| ("auxiliary column".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
@@ -114,16 +111,17 @@ pub fn description(fitted: &Fitted) -> String {
     ));
     text += &report::table(&data);
     text += "Parameters\n";
-    let columns = entry_columns(fitted, names.len());
-    let of = |p: &Parameter| columns.get(&p.id()).map(|columns| columns.iter().map(|c| names[*c].as_str()).collect());
-    let rows: Vec<(String, String)> =
-        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, of(p), &root(fitted, p)))).collect();
-    text += &report::table(&rows);
+    text += &report::table(&parameters::rows(fitted));
     text += "Training\n";
     let mut rows: Vec<(String, String)> =
         summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
-    rows.extend(fitted.calibration.map(|c| ("intervals".into(), calibration_in_words(&c))));
-    rows.extend(fitted.temperature.map(|t| ("probabilities".into(), temperature_in_words(&t))));
+    rows.push(match (&fitted.calibration, &fitted.temperature) {
+        (Some(calibration), _) => {
+            ("intervals".into(), format!("calibrated, as `predict` writes them: {}", calibration_in_words(calibration)))
+        }
+        (_, Some(temperature)) => ("probabilities".into(), temperature_in_words(temperature)),
+        _ => ("predictions".into(), "as the model says".into()),
+    });
     rows.extend(
         summary.weak_prior.iter().map(|prior| ("weak prior".into(), format!("{prior}; `--prior none` leaves it out"))),
     );
@@ -149,7 +147,10 @@ pub fn description(fitted: &Fitted) -> String {
         let row = |part: InducingPart| {
             let (inputs, coefficient) = (part.inputs.len() / fitted.data().d, number(part.coefficient));
             let usual = number(part.technique);
-            (part.name, format!("{inputs} inducing inputs, coefficient {coefficient} (without data {usual})"))
+            (
+                part.name,
+                format!("{inputs} inducing inputs, weight {coefficient} ({usual} in the classical combination)"),
+            )
         };
         text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());
     }
@@ -165,60 +166,5 @@ fn objective_in_words(summary: &Summary) -> String {
     format!("{:.6}{}", summary.loss, summary.loss_error.map(error).unwrap_or_default())
 }
 
-/// For the id of each parameter, the input columns (of `d`) that its entries belong to.
-fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
-    let kernels: Vec<&Kernel> = fitted.model.priors().into_iter().map(|prior| &prior.kernel).collect();
-    let slopes = fitted.model.parameters().into_iter().filter(|(_, p)| p.unit == Unit::Slope);
-    let mut columns = entry_columns_of_kernels(&kernels, d);
-    columns.extend(slopes.map(|(_, p)| (p.id(), (0..d).collect())));
-    columns
-}
-
-/// The square root of a noise parameter, in words: a standard deviation, or the scale of a Student-t likelihood.
-fn root(fitted: &Fitted, parameter: &Parameter) -> String {
-    let (what, of) = match fitted.settings.likelihood.starts_with("student") {
-        true => ("squared scale", "scale"),
-        false => ("variance", "sd"),
-    };
-    match (parameter.name.as_str(), parameter.unit, parameter.values().as_slice()) {
-        ("noise", Unit::Variance, [square]) => format!(" ({what}; {of} {})", cagey::params::shown(square.sqrt())),
-        _ => String::new(),
-    }
-}
-
 /// Most files that are listed.
 const MOST_PATHS: usize = 8;
-
-/// Most numbers of a parameter that are listed.
-const MOST_SHOWN: usize = 32;
-
-/// Describes a parameter: its numbers (with the names of their columns, if each has one), then `more`, bounds and
-/// priors.
-fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> String {
-    let number = |v: &f64| cagey::params::shown(*v);
-    let values = parameter.values();
-    let mut text = match (values.as_slice(), columns) {
-        ([value], _) => number(value),
-        (many, Some(columns)) => {
-            many.iter().zip(columns).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
-        }
-        (many, None) if many.len() > MOST_SHOWN => {
-            let (low, high) = many.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-            format!("{} numbers from {} to {}", many.len(), number(&low), number(&high))
-        }
-        (many, None) => many.iter().map(number).collect::<Vec<_>>().join(", "),
-    };
-    text += more;
-    if parameter.fixed {
-        text += " (fixed)";
-    }
-    if let Constraint::Interval { lower, upper } = parameter.constraint() {
-        text += &format!(" in {lower}..{upper}");
-    }
-    match parameter.priors() {
-        [] => {}
-        [prior] => prior.iter().for_each(|prior| text += &format!(" ~ {prior}")),
-        _ => text += " ~ priors by column",
-    }
-    text
-}

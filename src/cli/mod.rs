@@ -12,6 +12,7 @@ mod interrupt;
 mod memory;
 mod model;
 mod output;
+mod parameters;
 mod plot;
 mod predict;
 mod ranks;

@@ -30,6 +30,7 @@ use crate::values;
 Examples:
   cagey predict model.cagey new.csv -o predictions.csv
   cat new.csv | cagey predict model.cagey - -o - --keep
+  cagey predict model.cagey new.csv --levels 0.1,0.5,0.9 -o quantiles.csv
   cagey predict model.cagey new.csv --aggregation npae -o predictions.csv"
 )]
 pub struct Predict {
@@ -37,7 +38,7 @@ pub struct Predict {
     model: Saved,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV; `-` for standard output. If the likelihood is not
+    /// Where to write mean, sd, lower and upper of each row, and quantiles of --levels, as CSV; `-` for standard output. If the likelihood is not
     /// gaussian, rate_lower and rate_upper follow: the interval of the target's expectation. For classes, the columns
     /// are the predicted class and the probability of each class
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -58,6 +59,10 @@ pub struct Predict {
     /// Probability between lower and upper [default: 0.95]
     #[arg(long, value_name = "SHARE", value_parser = values::share)]
     level: Option<f64>,
+    /// Also write quantiles: for `--levels 0.1,0.5` the columns q0.1 and q0.5, below which the target (with --latent,
+    /// the latent function) lies with these probabilities
+    #[arg(long, value_name = "PROBABILITIES", value_delimiter = ',', value_parser = values::share)]
+    levels: Vec<f64>,
     #[command(flatten)]
     shards: Shards,
     #[command(flatten)]
@@ -70,11 +75,17 @@ impl Predict {
         if self.split && self.aggregation.all() {
             return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
         }
+        if let Some(level) = (1..self.levels.len()).find(|at| self.levels[..*at].contains(&self.levels[*at])) {
+            return Err(Error::Usage(format!("--levels: {} is given twice", self.levels[level])));
+        }
         output::check_table(&self.output, &[&self.model.path, &self.data])?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
-        if self.level.is_some() && !self.latent && labelled {
-            return Err(Error::Usage("--level is for intervals; for classes the command writes probabilities".into()));
+        let asked =
+            [("--level", "intervals", self.level.is_some()), ("--levels", "quantiles", !self.levels.is_empty())];
+        if let Some((option, what, _)) = asked.iter().find(|(.., given)| *given && !self.latent && labelled) {
+            let problem = format!("{option} is for {what}; for classes the command writes probabilities");
+            return Err(Error::Usage(problem));
         }
         let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
         let more = ReadOptions { keep: self.keep, optional, mix_unknown: true, ..ReadOptions::default() };
@@ -162,7 +173,7 @@ impl Predict {
         columns.into_iter().map(|(name, values)| (name + suffix, values)).collect()
     }
 
-    /// Mean, standard deviation and the ends of the interval.
+    /// Mean, standard deviation, the ends of the interval, and the quantiles asked for.
     fn columns<D: Sync>(
         &self,
         predictions: &[D],
@@ -173,12 +184,10 @@ impl Predict {
         let column =
             |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), predictions.par_iter().map(f).collect());
         let [low, high] = self.tails();
-        vec![
-            column("mean", &mean),
-            column("sd", &sd),
-            ("lower".into(), quantiles(predictions, low)),
-            ("upper".into(), quantiles(predictions, high)),
-        ]
+        let ends = [("lower".to_string(), low), ("upper".to_string(), high)];
+        let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
+        let quantiles = ends.into_iter().chain(asked).map(|(name, p)| (name, quantiles(predictions, p)));
+        [column("mean", &mean), column("sd", &sd)].into_iter().chain(quantiles).collect()
     }
 }
 

@@ -118,7 +118,7 @@ impl HeldOut {
     pub fn text(&self) -> String {
         let mut text = match &self.plain {
             Some(plain) => {
-                let heads = ["calibrated", "as the model says"];
+                let heads = ["calibrated (`predict` writes this)", "as the model says"];
                 report::beside(&self.scored.rows(), &plain.rows(), heads) + &self.scored.details()
             }
             None => self.scored.table(),

@@ -72,41 +72,70 @@ fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
     values.all(|value| Some(value) == first)
 }
 
-/// Warnings about columns that are constant, from which nothing can be learned, and about columns that name the rows.
+/// Most columns that a message names.
+const FIRST: usize = 3;
+
+/// Names in quotes; of many, the first and a count.
+fn named<S: AsRef<str>>(names: &[S]) -> String {
+    let quoted = |name: &S| format!("`{}`", name.as_ref());
+    match names.len().checked_sub(FIRST).filter(|more| *more > 0) {
+        None => names.iter().map(quoted).collect::<Vec<_>>().join(", "),
+        Some(more) => format!("{} and {more} more", names[..FIRST].iter().map(quoted).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Warnings about columns that are constant, from which nothing can be learned, and about columns that name the rows:
+/// one for each kind.
 pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<&str>) -> Vec<Advice> {
     let n = data.n();
-    let mut found = Vec::new();
+    if n == 1 {
+        // One row has one value of everything.
+        return Vec::new();
+    }
+    let (mut telling, mut partial, mut idle) = (Vec::new(), Vec::new(), Vec::new());
     let mut at = 0;
     for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != auxiliary_column) {
-        let (name, width) = (&column.name, column.encoding.width());
-        let idle = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
+        let (name, width) = (column.name.as_str(), column.encoding.width());
+        let unused = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
         at += column.width();
-        found.extend(match column.encoding {
-            // One row has one value of everything.
-            _ if n == 1 => None,
-            Encoding::OneHot(_) if 2 * (width - idle) > n => {
-                let text = format!(
-                    "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about \
-                     others; leave it out",
-                    width - idle
-                );
-                Some(Advice::from(text).about("ReadOptions::drop"))
-            }
-            Encoding::OneHot(_) if width > 1 && idle > 0 => {
-                let text = format!(
-                    "{idle} of the {width} categories of the column `{name}` are in none of the {n} training rows: \
-                     nothing is learned about them"
-                );
-                Some(text.into())
-            }
-            _ if idle > 0 => {
-                let text = format!("the input `{name}` is constant and tells nothing: leave it out");
-                Some(Advice::from(text).about("ReadOptions::drop"))
-            }
-            _ => None,
-        });
+        match column.encoding {
+            Encoding::OneHot(_) if 2 * (width - unused) > n => telling.push((name, width - unused)),
+            Encoding::OneHot(_) if width > 1 && unused > 0 => partial.push((name, unused, width)),
+            _ if unused > 0 => idle.push(name),
+            _ => {}
+        }
     }
-    found
+    let telling = match telling.as_slice() {
+        [] => None,
+        [(name, categories)] => Some(format!(
+            "the column `{name}` has {categories} categories in {n} rows: it tells rows apart, and nothing about \
+             others; leave it out"
+        )),
+        several => Some(format!(
+            "the columns {} have a category for every one or two of {n} rows: they tell rows apart, and nothing about \
+             others; leave them out",
+            named(&several.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        )),
+    };
+    let partial = match partial.as_slice() {
+        [] => None,
+        [(name, unused, width)] => Some(format!(
+            "{unused} of the {width} categories of the column `{name}` are in none of the {n} training rows: nothing \
+             is learned about them"
+        )),
+        several => Some(format!(
+            "{} categories of the columns {} are in none of the {n} training rows: nothing is learned about them",
+            several.iter().map(|(_, unused, _)| unused).sum::<usize>(),
+            named(&several.iter().map(|(name, ..)| *name).collect::<Vec<_>>())
+        )),
+    };
+    let idle = match idle.as_slice() {
+        [] => None,
+        [name] => Some(format!("the input `{name}` is constant and tells nothing: leave it out")),
+        several => Some(format!("the inputs {} are constant and tell nothing: leave them out", named(several))),
+    };
+    let droppable = telling.into_iter().chain(idle).map(|text| Advice::from(text).about("ReadOptions::drop"));
+    droppable.chain(partial.map(Advice::from)).collect()
 }
 
 /// A warning about rows whose noise is known to be 0, which then count as exact.
@@ -200,33 +229,58 @@ const MANY: usize = 100;
 const SHARE: f64 = 0.9;
 
 /// Warnings about inputs that vary almost only in one row, or in a thousandth of the rows: lengthscales and
-/// standardisation then fit those rows only.
+/// standardisation then fit those rows only. Of many inputs, the first are described and the others counted.
 pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
     let n = data.n();
-    let told = (0..data.d).filter(|_| n >= MANY).filter_map(|column| {
-        let values = || data.x[column..].iter().step_by(data.d).copied();
-        let mean = values().sum::<f64>() / n as f64;
-        let off = |value: f64| (value - mean).powi(2);
-        let mut squares: Vec<f64> = values().map(off).collect();
-        let (all, few) = (squares.iter().sum::<f64>(), (n / 1000).max(1));
-        squares.select_nth_unstable_by(few - 1, |a, b| b.total_cmp(a));
-        let share = squares[..few].iter().sum::<f64>() / all;
-        // A rare category is meant to vary in few rows.
-        let first = values().next()?;
-        let other = values().find(|value| *value != first)?;
-        let binary = values().all(|value| value == first || value == other);
-        let far = values().max_by(|a, b| off(*a).total_cmp(&off(*b)))?;
-        (share > SHARE && !binary).then(|| {
-            format!(
-                "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance \
-                 lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, \
-                 or take its logarithm",
-                names[column],
-                shown(far * scale.sd[column] + scale.mean[column]),
-                (off(far) * n as f64 / all).sqrt(),
-                100.0 * share
-            )
-        })
-    });
-    told.collect()
+    let mut others = Vec::new();
+    let mut told: Vec<String> = Vec::new();
+    for column in (0..data.d).filter(|_| n >= MANY) {
+        let Some(Outlier { far, distance, share, few }) = outlier(data, column) else { continue };
+        if told.len() == FIRST {
+            others.push(&names[column]);
+            continue;
+        }
+        told.push(format!(
+            "the input `{}` has a value of {}, {distance:.0} standard deviations from its mean: {:.0} % of its \
+             variance lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, or take \
+             its logarithm",
+            names[column],
+            shown(far * scale.sd[column] + scale.mean[column]),
+            100.0 * share
+        ));
+    }
+    if !others.is_empty() {
+        let are = if others.len() == 1 { "is one more such input" } else { "are more such inputs" };
+        told.push(format!("there {are}: {}", named(&others)));
+    }
+    told
+}
+
+/// The value of an input that lies farthest from its mean.
+struct Outlier {
+    far: f64,
+    /// In standard deviations of the input.
+    distance: f64,
+    /// The share of the input's variance that lies in the `few` rows farthest from its mean.
+    share: f64,
+    few: usize,
+}
+
+/// The outlier of an input, if a few rows hold almost all of its variance.
+fn outlier(data: &Observations, column: usize) -> Option<Outlier> {
+    let n = data.n();
+    let values = || data.x[column..].iter().step_by(data.d).copied();
+    let mean = values().sum::<f64>() / n as f64;
+    let off = |value: f64| (value - mean).powi(2);
+    let mut squares: Vec<f64> = values().map(off).collect();
+    let (all, few) = (squares.iter().sum::<f64>(), (n / 1000).max(1));
+    squares.select_nth_unstable_by(few - 1, |a, b| b.total_cmp(a));
+    let share = squares[..few].iter().sum::<f64>() / all;
+    // A rare category is meant to vary in few rows.
+    let first = values().next()?;
+    let other = values().find(|value| *value != first)?;
+    let binary = values().all(|value| value == first || value == other);
+    let far = values().max_by(|a, b| off(*a).total_cmp(&off(*b)))?;
+    let distance = (off(far) * n as f64 / all).sqrt();
+    (share > SHARE && !binary).then_some(Outlier { far, distance, share, few })
 }

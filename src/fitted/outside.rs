@@ -50,7 +50,7 @@ impl Fitted {
     }
 
     /// The range of each input over the training rows, standardised.
-    pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
+    pub fn ranges(&self) -> Vec<[f64; 2]> {
         match self.summary.ranges.as_ref().filter(|ranges| ranges.len() == self.data.d) {
             Some(ranges) => ranges.clone(),
             None => self.data.ranges(),

@@ -13,7 +13,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 use std::path::Path;
 
 /// The opacity of the region that chance alone explains.
-const CHANCE: f64 = 0.25;
+pub(super) const CHANCE: f64 = 0.25;
 
 /// Observed against nominal coverage, and beside it the histogram of F(y), the predictive distribution function at the
 /// observations. F(y) is uniform for a calibrated model (Dawid 1984; Gneiting, Balabdaoui and Raftery 2007).
@@ -105,7 +105,7 @@ fn histogram(values: &[f64]) -> Vec<f64> {
 }
 
 /// The central 95 % interval of the share of `count` independent trials that succeed with probability `level`.
-fn chance(count: usize, level: f64) -> (f64, f64) {
+pub(super) fn chance(count: usize, level: f64) -> (f64, f64) {
     Binomial::new(level, count as u64).map_or((level, level), |trials| {
         let share = |quantile| trials.inverse_cdf(quantile) as f64 / count as f64;
         (share(0.025), share(0.975))

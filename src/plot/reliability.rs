@@ -1,7 +1,8 @@
 //! Whether a classifier's probabilities are right: how often its predictions are right at each confidence.
 
 use super::axis::Axis;
-use super::colour::{BLUE, INK};
+use super::calibration::{CHANCE, chance};
+use super::colour::{BLUE, GREY, INK};
 use super::data::{Frame, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::posterior1d::SIZE;
@@ -12,7 +13,12 @@ use crate::metrics::ReliabilityBin;
 use plotters::style::Color;
 use std::path::Path;
 
+/// Half the width of a bin's grey bar, as a share of the axis.
+const HALF: f64 = 0.03;
+
 /// Accuracy against confidence, and beside it how the confidences are distributed over the bins (Guo et al. 2017).
+///
+/// If a bin's confidence is right, its accuracy lies in the bin's grey bar with 95 % probability.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reliability<'a> {
     /// Bins of equal width that hold predictions, as [`reliability`](crate::metrics::reliability) gives them.
@@ -44,9 +50,15 @@ impl Reliability<'_> {
         let legend = [
             Entry::new(Swatch::Line(Pen::solid(BLUE, 2.0)), format!("model, n = {n}")),
             Entry::new(Swatch::Line(Pen::dashed(INK, 1.3)), "perfect calibration"),
+            Entry::new(Swatch::Band(GREY, CHANCE), "95 % of calibrated models"),
         ];
         let [left, right] =
             pair(&mut scene, self.frame.title, &legend, [(unit(), unit(), curve), (unit(), top, shares)], 0.0);
+        for bin in self.bins {
+            let (low, high) = chance(bin.count, bin.confidence.clamp(0.0, 1.0));
+            let ends = [(bin.confidence - HALF).max(0.0), (bin.confidence + HALF).min(1.0)];
+            left.band(&mut scene, &ends, &[vec![low; 2], vec![high; 2]], GREY, CHANCE);
+        }
         left.line(&mut scene, &[0.0, 1.0], &[0.0, 1.0], Pen::dashed(INK, 1.3));
         let (x, y): (Vec<_>, Vec<_>) = self.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).unzip();
         left.line(&mut scene, &x, &y, Pen::solid(BLUE, 2.0));

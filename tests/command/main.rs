@@ -230,6 +230,36 @@ fn predictions_repeat_and_keep_columns() {
 }
 
 #[test]
+fn quantiles_are_columns_named_by_their_levels() {
+    let folder = Folder::with_tables();
+    folder.ok(&["fit", "ok.csv", "--calibrate", "no", "--steps", "20", "-o", "m.cagey"]);
+    let predict =
+        |options: &[&str]| folder.ok(&[&["predict", "m.cagey", "new.csv", "--levels", ".1,.5,.9"], options].concat());
+    let told = predict(&[]);
+    assert_eq!(told.lines().next(), Some("mean,sd,lower,upper,q0.1,q0.5,q0.9"));
+    let (mean, sd) = (numbers(&told, "mean"), numbers(&told, "sd"));
+    for (row, q) in numbers(&told, "q0.9").into_iter().enumerate() {
+        assert!(close(q, mean[row] + 1.2815515655446004 * sd[row], 1e-9));
+        assert!(close(numbers(&told, "q0.1")[row], mean[row] - 1.2815515655446004 * sd[row], 1e-9));
+        assert!(close(numbers(&told, "q0.5")[row], mean[row], 1e-9));
+    }
+    let latent = predict(&["--latent", "--level", "0.8"]);
+    assert_eq!(numbers(&latent, "q0.1"), numbers(&latent, "lower"));
+    folder.fails(2, &["predict", "m.cagey", "new.csv", "--levels", "0.5,0.50"], &["--levels", "0.5", "twice"]);
+    folder.fails(2, &["predict", "m.cagey", "new.csv", "--levels", "0.5,1"], &["--levels"]);
+    // Counts have quantiles that are counts.
+    folder.write("counts.csv", table(&["x", "y"], 30, |i| vec![position(i), (4.0 + 3.0 * wave(i)).round().max(0.0)]));
+    folder.ok(&["fit", "counts.csv", "--likelihood", "poisson", "--steps", "5", "-o", "m.cagey"]);
+    let told = predict(&[]);
+    assert!(told.starts_with("mean,sd,lower,upper,q0.1,q0.5,q0.9,rate_lower,rate_upper"), "{told}");
+    assert!(numbers(&told, "q0.9").iter().all(|q| q.fract() == 0.0));
+    assert!(numbers(&told, "q0.1").iter().zip(numbers(&told, "q0.9")).all(|(low, high)| *low <= high));
+    folder.write("labels.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n6,b\n");
+    folder.ok(&["fit", "labels.csv", "--steps", "2", "-o", "l.cagey"]);
+    folder.fails(2, &["predict", "l.cagey", "new.csv", "--levels", "0.5"], &["--levels", "probabilities"]);
+}
+
+#[test]
 fn an_interrupted_training_ends_where_an_uninterrupted_one_does() {
     for optimizer in ["lbfgs", "adam"] {
         let folder = Folder::with_tables();

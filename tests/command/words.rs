@@ -41,6 +41,76 @@ fn a_noise_is_told_as_variance_and_standard_deviation() {
 }
 
 #[test]
+fn help_begins_with_the_model_and_ends_with_a_group_for_each_kind() {
+    let folder = Folder::new();
+    for command in ["fit", "compare"] {
+        let help = folder.ok(&[command, "-h"]);
+        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{command} -h lacks `{text}`"));
+        let first = ["--kernel <", "--likelihood <", "--model <", "--mean <", "--target-transform <"].map(at);
+        assert!(first.is_sorted(), "{help}");
+        let special = ["--inducing <", "--objective <", "--policy <", "--grid-bound <", "--experts <", "--neighbors <"];
+        assert!(special.map(at).into_iter().all(|place| place > at("--optimizer <")), "{help}");
+        assert!(at("Model experts:") < at("--experts <") && at("Model exact:") < at("--objective <"));
+        assert!(at("Models sgpr, svgp, swsgp") < at("--inducing <"));
+        assert!(!help[at("Model:")..at("Table:")].contains("--experts"));
+    }
+}
+
+#[test]
+fn the_summary_names_the_kernel_and_what_predict_writes() {
+    let folder = Folder::with_tables();
+    let fit = |options: &[&str]| {
+        folder
+            .says(&[&["fit", "ok.csv", "-o", "m.cagey", "--steps", "5", "--kernel", "rbf + linear"], options].concat())
+    };
+    let told = fit(&["--holdout", "0.2"]);
+    assert!(told.contains("kernel       rbf + linear"), "{told}");
+    assert!(told.contains("calibrated, as `predict` writes them: "), "{told}");
+    assert!(told.contains("calibrated (`predict` writes this)"), "{told}");
+    let told = fit(&["--calibrate", "no"]);
+    assert!(told.contains("predictions") && told.contains("as the model says"), "{told}");
+    assert!(!told.contains("`predict` writes"), "{told}");
+}
+
+#[test]
+fn lengthscales_without_effect_are_said_to_have_none() {
+    let folder = Folder::new();
+    folder.write("t.csv", table(&["x", "z", "y"], 30, |i| vec![position(i), (i % 7) as f64, wave(i)]));
+    let fit = |text: &str| {
+        let init = format!("lengthscale={text}");
+        folder.says(&["fit", "t.csv", "--kernel", "rbf(ard)", "--init", &init, "--steps", "0", "-o", "m.cagey"])
+    };
+    let told = fit("1,5e23");
+    assert!(told.contains("x 1, z no effect") && !told.contains("e23"), "{told}");
+    // A long lengthscale beside a large variance is a slope.
+    assert!(fit("1,900").contains("x 1, z 900"));
+    let one = ["--kernel", "rbf(dims=[x])", "--init", "lengthscale=5e23", "--steps", "0", "-o", "m.cagey"];
+    assert!(folder.says(&[&["fit", "t.csv"], &one[..]].concat()).contains("no effect"));
+    let inspected = folder.json(&["inspect", "m.cagey", "--json"]);
+    assert!(super::parameter(&inspected, "kernel.rbf.lengthscale")[0] > 1e23, "JSON keeps the number");
+}
+
+#[test]
+fn many_columns_are_told_in_few_lines() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..300).map(|c| format!("column_{c}")).chain(["y".into()]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // The first hundred columns are constant, and one row of each of the next hundred holds most of its variance.
+    let cell = |i: usize, c: usize| match c {
+        0..100 => 1.0,
+        100..200 if i == c - 100 => 1e6,
+        _ => (0.1 * (i * (c + 3)) as f64).sin(),
+    };
+    let row = |i: usize| (0..300).map(|c| cell(i, c)).chain([wave(i)]).collect();
+    folder.write("wide.csv", table(&names, 120, row));
+    let told = folder.says(&["fit", "wide.csv", "--starts", "data", "--steps", "1", "-o", "m.cagey"]);
+    assert!(told.contains("the inputs `column_0`, `column_1`, `column_2` and 97 more are constant"), "{told}");
+    assert!(told.contains("more such inputs: `column_103`, `column_104`, `column_105` and 94 more"), "{told}");
+    assert!(told.contains("that matter less, 100 without effect"), "{told}");
+    assert!(told.matches("warning:").count() <= 12 && told.len() < 6000, "{} bytes\n{told}", told.len());
+}
+
+#[test]
 fn targets_and_objectives_are_told_with_their_scale() {
     let folder = Folder::with_classes();
     let told = folder.says(&["fit", "ok.csv", "--steps", "1", "-o", "m.cagey"]);

@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
-use super::model::{ModelOptions, kinds};
+use super::model::ModelOptions;
+use super::model::kinds::{self, KindGroups};
 use super::training::TrainOptions;
 use super::{memory, output, report, scoring, settings};
 use baseline::Baseline;
@@ -39,24 +40,26 @@ pub struct Compare {
     /// Kernels to compare
     #[arg(long, num_args = 1.., value_name = "KERNELS", conflicts_with = "kernel")]
     kernels: Vec<String>,
-    #[command(flatten, next_help_heading = "Held-out rows (a tenth by default)")]
-    folds: Folds,
     /// Print JSON
     #[arg(long)]
     json: bool,
     /// Draw scores with their errors against seconds: .svg or .png
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Model")]
+    model: ModelOptions,
+    #[command(flatten, next_help_heading = "Held-out rows (a tenth by default)")]
+    folds: Folds,
     #[command(flatten, next_help_heading = "Table")]
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
     #[command(flatten, next_help_heading = "Held-out rows (a tenth by default)")]
     splitting: Splitting,
-    #[command(flatten, next_help_heading = "Model")]
-    model: ModelOptions,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
+    #[command(flatten)]
+    _kinds: KindGroups,
 }
 
 fn examples() -> String {

@@ -52,21 +52,20 @@ pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
     kind_that(|row| row.apart, |row| row.apart, "--shards is for models whose rows stay apart", asked)
 }
 
-/// Whether a kind has this option.
-fn has(row: &Row, arg: &Arg) -> bool {
-    row.command.arguments().iter().any(|own| own.get_id() == arg.get_id())
-}
-
 /// The options of all kinds of models. An option that several kinds share appears once.
 #[derive(Debug, Clone)]
 pub struct KindArguments(ArgMatches);
 
 impl KindArguments {
-    fn all() -> Vec<Arg> {
-        let mut all: Vec<Arg> = Vec::new();
-        for arg in registry().models.rows().iter().flat_map(|row| row.command.arguments()) {
-            if !all.iter().any(|other| other.get_id() == arg.get_id()) {
-                all.push(arg);
+    /// Every option once, with the kinds that have it.
+    fn all() -> Vec<(Arg, Vec<&'static str>)> {
+        let mut all: Vec<(Arg, Vec<&str>)> = Vec::new();
+        for row in registry().models.rows() {
+            for arg in row.command.arguments() {
+                match all.iter_mut().find(|(other, _)| other.get_id() == arg.get_id()) {
+                    Some((_, owners)) => owners.push(row.name),
+                    None => all.push((arg, vec![row.name])),
+                }
             }
         }
         all
@@ -84,18 +83,16 @@ impl KindArguments {
         found.ok_or_else(|| Error::Usage("no model is usual for such data: choose one with --model".into()))
     }
 
-    /// The first option given that belongs to none of the kinds.
-    fn foreign(&self, fitted: &[&Row]) -> Option<Arg> {
+    /// The first option given that belongs to none of the kinds, and the kinds that it belongs to.
+    fn foreign(&self, fitted: &[&Row]) -> Option<(Arg, Vec<&'static str>)> {
         let given = |arg: &Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-        Self::all().into_iter().find(|arg| given(arg) && !fitted.iter().any(|row| has(row, arg)))
+        let foreign = |owners: &[&str]| !fitted.iter().any(|row| owners.contains(&row.name));
+        Self::all().into_iter().find(|(arg, owners)| given(arg) && foreign(owners))
     }
 
     /// Refuses options that belong to none of the kinds.
     pub fn check(&self, fitted: &[&Row]) -> Result<()> {
-        let Some(foreign) = self.foreign(fitted) else { return Ok(()) };
-        let foreign = &foreign;
-        let owners: Vec<&str> =
-            registry().models.rows().iter().filter(|row| has(row, foreign)).map(|row| row.name).collect();
+        let Some((foreign, owners)) = self.foreign(fitted) else { return Ok(()) };
         let fitted: Vec<&str> = fitted.iter().map(|row| row.name).collect();
         Err(Error::Usage(format!(
             "--{} is for --model {}, and this fits {}",
@@ -122,12 +119,39 @@ impl FromArgMatches for KindArguments {
     }
 }
 
+/// Only reads the options: [`KindGroups`] declares them where the help shows them.
 impl Args for KindArguments {
     fn augment_args(command: Command) -> Command {
-        let heading = command.get_next_help_heading().map(str::to_string);
-        let arguments = Self::all().into_iter().map(|arg| match &heading {
-            Some(heading) => arg.help_heading(heading.clone()),
-            None => arg,
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+/// The options of all kinds as arguments of a command: one group of its help for each kind, and before them one for
+/// the options that the same kinds share.
+#[derive(Debug)]
+pub struct KindGroups;
+
+impl FromArgMatches for KindGroups {
+    fn from_arg_matches(_matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, _matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        Ok(())
+    }
+}
+
+impl Args for KindGroups {
+    fn augment_args(command: Command) -> Command {
+        let (shared, own): (Vec<_>, Vec<_>) =
+            KindArguments::all().into_iter().partition(|(_, owners)| owners.len() > 1);
+        let arguments = shared.into_iter().chain(own).enumerate().map(|(place, (arg, owners))| {
+            let models = if owners.len() > 1 { "Models" } else { "Model" };
+            arg.help_heading(format!("{models} {}", owners.join(", "))).display_order(place)
         });
         command.args(arguments.collect::<Vec<_>>())
     }

@@ -30,18 +30,18 @@ pub struct ModelOptions {
     /// has the grammar [default: matern32(ard)]
     #[arg(long, long_help = KERNEL_HELP, allow_hyphen_values = true)]
     pub kernel: Option<String>,
-    /// Prior mean: what the model predicts far from the data
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Auto)]
-    mean: MeanName,
+    /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
+    /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
+    #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
+    pub likelihood: Option<String>,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, a sparse one up to 50,000, a
     /// variational one beyond. For counts (poisson, negative-binomial), Laplace's approximation up to 2,000 rows.
     /// With other likelihoods, and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
-    /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
-    /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
-    #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
-    pub likelihood: Option<String>,
+    /// Prior mean: what the model predicts far from the data
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Auto)]
+    mean: MeanName,
     #[command(flatten)]
     kinds: KindArguments,
     /// Model this function of the target instead of the target itself. By default none; an average over kernels has

@@ -338,8 +338,9 @@ impl Posterior for SparseGridPosterior {
 
     fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {
         let mut all: Vec<Advice> = self.domain.remark(x).map(Advice::from).into_iter().collect();
-        if self.options.variance == GridVariance::Combination {
-            let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
+        let negative = if self.options.variance == GridVariance::Combination { self.negative(x)? } else { 0 };
+        if negative > 0 {
+            let rows = x.len() / self.basis.d();
             let share = 100.0 * negative as f64 / rows.max(1) as f64;
             let text = format!(
                 "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or zero \
