@@ -11,9 +11,9 @@
 use std::f64::consts::{PI, SQRT_2, TAU};
 
 use cagey::Result;
-use cagey::burn::tensor::{Tensor, TensorData, activation};
-use cagey::data::{Dataset, Schema};
-use cagey::fitted::{Fitted, Registry, Settings};
+use cagey::burn::tensor::{Tensor, activation};
+use cagey::data::Dataset;
+use cagey::fitted::{Fit, Fitted};
 use cagey::scope::{scalar, to_f64};
 use cagey::train::{self, Evaluation, Objective, Optimizer, Step, TrainConfig};
 
@@ -45,10 +45,8 @@ fn table(places: &[[f64; 2]]) -> Result<Dataset> {
 }
 
 fn fit(data: &Dataset) -> Result<Fitted> {
-    let settings =
-        Settings { kernel: "matern52(ard)".into(), bounds: vec![("noise".into(), 1e-4, 1.0)], ..Settings::default() };
     let config = TrainConfig::new(Optimizer::default(), 50);
-    Fitted::fit(Schema::numeric(data), data, settings, &config, &Registry::default(), &mut [])
+    Fit::new(data).kernel("matern52(ard)").bounds("noise", 1e-4, 1.0).config(config).run()
 }
 
 /// The negative logarithm of the expected improvement over the best value, as a function of an unconstrained place: its
@@ -60,11 +58,9 @@ struct Improvement<'a> {
 
 impl Improvement<'_> {
     /// Maps a raw place to the place in the box, `[1, 2]`.
-    fn place(raw: Tensor<2>) -> Tensor<2> {
-        let options = (&raw.device(), raw.dtype());
-        let row = |values: [f64; 2]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [1, 2]), options);
-        let width = row([HIGH[0] - LOW[0], HIGH[1] - LOW[1]]);
-        activation::sigmoid(raw.clone()) * width + row(LOW)
+    fn place(&self, raw: Tensor<2>) -> Result<Tensor<2>> {
+        let [low, high] = [self.model.points(&LOW)?, self.model.points(&HIGH)?];
+        Ok(activation::sigmoid(raw) * (high - low.clone()) + low)
     }
 
     /// Returns −log of the expected improvement σ (z Φ(z) + φ(z)), with z = (best − μ)/σ.
@@ -84,11 +80,8 @@ impl Objective for Improvement<'_> {
     }
 
     fn evaluate(&mut self, raw: &[f64], _step: Step) -> Result<Evaluation> {
-        let compute = self.model.settings.compute;
-        let device = compute.device()?.autodiff();
-        let data = TensorData::new(raw.to_vec(), [1, 2]);
-        let raw = Tensor::<2>::from_data(data, (&device, compute.precision.dtype())).require_grad();
-        let loss = self.negative_log(Self::place(raw.clone()))?;
+        let raw = self.model.points(raw)?.require_grad();
+        let loss = self.negative_log(self.place(raw.clone())?)?;
         let value = scalar(loss.clone())?;
         let gradient = raw.grad(&loss.backward()).map_or(Ok(vec![0.0; 2]), to_f64)?;
         Ok(Evaluation { loss: value, gradient })

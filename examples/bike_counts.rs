@@ -124,7 +124,7 @@ impl Fitted {
         let mut model = Svgp::boxed(kernel, &z, d, likelihood)?;
         let mut mean = Mean::named("constant", d)?;
         if let Mean::Constant(constant) = &mut mean {
-            constant.set(&level);
+            constant.set(&level)?;
         }
         model.processes[0].prior.mean = mean;
         let schedule = Schedule::Linear { final_fraction: 0.1 };

@@ -156,7 +156,7 @@ fn distances<M: Model + Parameters>(
 /// The top eigenvectors of K̂ `[n, i]`: the actions of the eigenvector policy.
 fn top(kernel: &Kernel, noise: f64, i: usize, batch: &Batch) -> Result<Tensor<2>> {
     let mut gp = IterativeCagp::new(kernel.clone(), Box::new(Eigenvector), IterGpOptions::budget(i));
-    gp.likelihood.noise.set_internal(&[noise]);
+    gp.likelihood.noise.set_internal(&[noise])?;
     gp.actions(&Scope::new(Compute::default())?, batch)
 }
 

@@ -153,7 +153,7 @@ fn start(rows: &Observations, scale: &InputScale) -> Result<(Kernel, Mean)> {
     let level = Bernoulli { link: BernoulliLink::Logit }.initialise(Targets { y: &rows.y, auxiliary: None });
     let mut mean = Mean::named("constant", rows.d)?;
     if let Mean::Constant(constant) = &mut mean {
-        constant.set(&level);
+        constant.set(&level)?;
     }
     Ok((kernel, mean))
 }

@@ -117,7 +117,7 @@ fn grid(points: usize, d: usize) -> Vec<f64> {
 fn shared(options: &Options, lengthscale: f64, data: &Observations, seed: u64) -> Result<Shared> {
     let kernel = Kernel::parse(&format!("rbf({lengthscale})"), data.d)?;
     let mut likelihood = Gaussian::new(NOISE);
-    likelihood.noise.set(&[NOISE]);
+    likelihood.noise.set(&[NOISE])?;
     Ok(match options.inducing {
         None => {
             let objective = ExactObjective::MarginalLikelihood;

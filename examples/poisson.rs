@@ -110,7 +110,7 @@ impl Fitted {
         initial::initialise(&mut kernel, &rows.x, 1);
         let mut mean = Mean::named("constant", 1)?;
         if let Mean::Constant(constant) = &mut mean {
-            constant.set(&level);
+            constant.set(&level)?;
         }
         let (model, loss): (Box<dyn GpModel>, f64) = match kind {
             Kind::Variational => {

@@ -140,7 +140,7 @@ impl Problem {
             let kernel = Kernel::parse(&format!("matern32({lengthscale})"), d)?;
             let settings = SparseGridOptions { level, variance: GridVariance::Combination, ..Default::default() };
             let mut model = SparseGrid::new(kernel.into(), &Domain::unit(d), settings)?;
-            model.likelihood.noise.set(&[options.noise]);
+            model.likelihood.noise.set(&[options.noise])?;
             (found.grids, found.points) = (model.grids().all.len(), model.grids().distinct());
 
             let start = Instant::now();

@@ -176,7 +176,8 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
         Neighbours::Nearest(neighbours) => {
             let covariance = if options.full { Covariance::Full } else { Covariance::Diagonal };
             let (divergence, union) = (options.divergence, options.union);
-            SwsgpOptions { inducing: m, neighbours, divergence, union, covariance, batches }.into()
+            SwsgpOptions { inducing: m, neighbours, divergence, union, covariance, batches, ..SwsgpOptions::default() }
+                .into()
         }
         Neighbours::All => SvgpOptions { inducing: m, covariance: Covariance::Full, batches }.into(),
     };

@@ -23,9 +23,61 @@
 //! | [`device`], [`threads`] | devices and number types; the pool of threads |
 //! | [`memory`], [`error`] | the allocator; the one error type |
 //!
-//! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
+//! # Architecture
 //!
-//! # Example
+//! Each room uses the rooms below it and none above:
+//!
+//! ```text
+//!  cli            one file for each subcommand, no mathematics; plot  figures
+//!   │
+//!  fitted         a table in, predictions in its units out: plan → train → calibrate → save
+//!   │
+//!  models         objective and posterior of each approximation; registry; training (batches, races, diagnoses)
+//!   │      ╲
+//!  likelihoods    densities, expectations, predictions          train    optimisers of any differentiable loss
+//!   │                                                            │
+//!  kernels        covariance functions, text; means             params   constraints, priors, units
+//!   │
+//!  products, solvers     K V, K S, Sᵀ K S without K; linear systems, policies
+//!   │
+//!  linalg, scope, device, threads      dense algebra with adjoints; tensors; where to compute
+//! ```
+//!
+//! Beside them stand `data` and `metrics`, which know no model, `model_file`, and `exchange` for several processes.
+//!
+//! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
+//! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model
+//! builds its objective from these, and burn differentiates it. Operations that are too slow as graphs (covariance
+//! products, factorisations) are single nodes with adjoints of their own.
+//!
+//! What users name in settings, files and options (kernels, likelihoods, models) is found in a
+//! [`Registry`](fitted::Registry), built-in or their own. The library speaks of fields; only the command turns them into
+//! options.
+//!
+//! # Examples
+//!
+//! The upper layer does what the command does: it standardises, starts at values that the data suggest, calibrates, and
+//! uses the units of the data for all numbers.
+//!
+//! ```
+//! use cagey::data::Dataset;
+//! use cagey::fitted::{Fit, Fitted, Registry};
+//!
+//! # fn main() -> cagey::Result<()> {
+//! let x: Vec<f64> = (0..40).map(|i| 0.1 * i as f64).collect();
+//! let y = x.iter().map(|x| x.sin()).collect();
+//! let data = Dataset::new(["x"], x)?.with_target("y", y)?;
+//!
+//! let model = Fit::new(&data).kernel("matern52 + linear").run()?;
+//! let prediction = model.predict_rows(&[1.25])?[0];
+//! assert!((prediction.mean() - 1.25f64.sin()).abs() < 0.01);
+//! let again = Fitted::from_bytes(&model.to_bytes()?, &Registry::default(), None)?;
+//! # assert_eq!(again.predict_rows(&[1.25])?[0], prediction);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The lower layer uses numbers and kernel values as they are:
 //!
 //! ```
 //! use cagey::device::Compute;

@@ -70,10 +70,10 @@ impl Mean {
     pub fn set_units(&mut self, input_sd: &[f64], target_mean: f64, target_sd: f64) {
         keeping_internal(self, |mean| match mean {
             Self::Zero => {}
-            Self::Constant(constant) => constant.set_scale(vec![target_sd], target_mean),
+            Self::Constant(constant) => constant.put_scale(vec![target_sd], target_mean),
             Self::Linear { constant, slopes } => {
-                constant.set_scale(vec![target_sd], target_mean);
-                slopes.set_scale(input_sd.iter().map(|sd| target_sd / sd).collect(), 0.0);
+                constant.put_scale(vec![target_sd], target_mean);
+                slopes.put_scale(input_sd.iter().map(|sd| target_sd / sd).collect(), 0.0);
             }
         });
     }

@@ -10,7 +10,7 @@ use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
 use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::{Calibrate, Fitted, Plan, Registry, Settings};
+use cagey::fitted::{Calibrate, Fit, Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink};
 use cagey::metrics::Source;
@@ -483,6 +483,80 @@ fn files_hold_factors_where_they_are_asked_to() {
         &Registry::default(),
     );
     assert!(refused.unwrap_err().to_string().contains("no factor to store"));
+}
+
+/// A table of two inputs for fits in code.
+fn waves(shift: f64) -> Dataset {
+    let x: Vec<f64> = (0..60).map(|i| (0.37 * f64::from(i) + shift).sin()).collect();
+    let y = x.chunks(2).map(|x| (2.0 * x[0]).sin() + 0.3 * x[1]).collect();
+    Dataset::new(["a", "b"], x).unwrap().with_target("y", y).unwrap()
+}
+
+#[test]
+fn a_fit_in_steps_is_the_fit_of_its_parts() {
+    let data = waves(0.0);
+    let registry = Registry::default();
+    let settings = Settings {
+        kernel: "rbf(ard)".into(),
+        mean: "constant".into(),
+        model: SgprOptions { inducing: 9 }.into(),
+        bounds: vec![("noise".into(), 1e-4, 1.0)],
+        init: vec![("lengthscale".into(), vec![0.7, 0.9])],
+        ..Settings::default()
+    };
+    let config = TrainConfig::while_it_pays().seed(3);
+    let config = TrainConfig { steps: 7, ..config };
+    let whole = Fitted::fit(Schema::numeric(&data), &data, settings, &config, &registry, &mut []).unwrap();
+    let fit = Fit::new(&data)
+        .kernel("rbf(ard)")
+        .mean("constant")
+        .model(SgprOptions::default().inducing(9))
+        .bounds("noise", 1e-4, 1.0)
+        .init("lengthscale", &[0.7, 0.9])
+        .steps(7)
+        .seed(3);
+    assert_eq!(fit.clone().run().unwrap().predict(&data).unwrap(), whole.predict(&data).unwrap());
+    assert!(fit.kernel("rfb").run().unwrap_err().to_string().contains("rbf"));
+}
+
+#[test]
+fn many_fits_are_each_what_they_are_alone() {
+    let tables: Vec<Dataset> = (0..5).map(|i| waves(0.2 * f64::from(i))).collect();
+    let fits = || tables.iter().map(|data| Fit::new(data).kernel("rbf").steps(5)).collect::<Vec<Fit>>();
+    let mut asked = fits();
+    asked[2] = asked[2].clone().kernel("no kernel");
+    let many = Fitted::fit_many(asked);
+    assert_eq!(many.len(), 5);
+    for (i, (many, alone)) in many.into_iter().zip(fits()).enumerate() {
+        match many {
+            Ok(many) => assert_eq!(many.summary.loss, alone.run().unwrap().summary.loss, "fit {i}"),
+            Err(error) => assert!(i == 2 && error.to_string().contains("no kernel"), "{error}"),
+        }
+    }
+    assert!(Fitted::fit_many(Vec::new()).is_empty());
+}
+
+#[test]
+fn points_carry_gradients_in_the_inputs() {
+    let fitted = Fit::new(&waves(0.0)).kernel("rbf(ard)").steps(5).run().unwrap();
+    let at = [0.2, -0.4, 0.9, 0.1];
+    let x = fitted.points(&at).unwrap().require_grad();
+    let [mean, variance] = fitted.moments(x.clone()).unwrap();
+    let gradient = to_f64(x.grad(&(mean.sum() + variance.sum()).backward()).unwrap()).unwrap();
+    let value = |at: &[f64]| {
+        let [mean, variance] = fitted.moments(fitted.points(at).unwrap()).unwrap();
+        to_f64(mean.sum() + variance.sum()).unwrap()[0]
+    };
+    for (i, slope) in gradient.iter().enumerate() {
+        let moved = |h: f64| {
+            let mut at = at;
+            at[i] += h;
+            value(&at)
+        };
+        let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!((slope - numeric).abs() < 1e-6 * numeric.abs().max(1.0), "{slope} {numeric}");
+    }
+    assert!(fitted.points(&[1.0]).is_err());
 }
 
 #[test]

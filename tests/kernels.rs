@@ -215,6 +215,30 @@ fn a_sum_of_no_kernels_is_an_error() {
 }
 
 #[test]
+fn a_leaf_without_all_its_parameters_is_refused() {
+    let scope = Scope::new(Compute { kind: DeviceKind::Flex, precision: Precision::F64 }).unwrap();
+    let x = scope.matrix(&[0.1, 0.2, 0.3, 0.4], 2, 2);
+    let Kernel::Leaf(mut leaf) = Kernel::leaf(cagey::kernels::stationary::rbf(), 2) else { panic!() };
+    leaf.parameters.pop();
+    let few = Kernel::Leaf(leaf.clone());
+    leaf.parameters.clear();
+    for kernel in [few, Kernel::Leaf(leaf)] {
+        for (gram, cross) in [FUSED, GRAPH] {
+            let error = gram(&kernel, &scope, &x).unwrap_err().to_string();
+            assert!(error.contains("parameters of `rbf`"), "{error}");
+            assert!(cross(&kernel, &scope, &x, &x).is_err());
+        }
+        assert!(kernel.diag(&scope, &x).is_err() && kernel.lower(&scope, &x).is_err());
+    }
+    let projection = cagey::kernels::transform::projection(1);
+    let Kernel::Transformed(mut transformed) = Kernel::parse("rbf", 1).unwrap().transformed(projection, 2) else {
+        panic!()
+    };
+    transformed.parameters.clear();
+    assert!(Kernel::Transformed(transformed).gram(&scope, &x).is_err());
+}
+
+#[test]
 fn kernels_for_other_columns_are_refused() {
     use cagey::ErrorKind;
     use cagey::kernels::stationary::rbf;

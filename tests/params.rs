@@ -73,17 +73,17 @@ fn a_prior_in_another_unit_is_the_density_of_the_value_in_it() {
 #[test]
 fn entries_have_priors_of_their_own() {
     let mut parameter = Parameter::positive("lengthscale", Unit::Length, &[0.5, 2.0, 4.0]);
-    parameter.set_scale(vec![2.0, 1.0, 0.5], 0.0);
+    parameter.set_scale(vec![2.0, 1.0, 0.5], 0.0).unwrap();
     let (gamma, normal) = (Prior::Gamma(2.5, 1.5), Prior::Normal(1.0, 0.5));
     assert!(parameter.neg_log_prior().is_none());
-    parameter.set_prior(Some(1), gamma);
+    parameter.set_prior(Some(1), gamma).unwrap();
     let (value, gradient) = parameter.neg_log_prior().unwrap();
     assert_eq!(value, gamma.neg_log_density(2.0).0);
     assert_eq!((gradient[0], gradient[2]), (0.0, 0.0));
     // d value / d raw of a positive value is the value.
     assert!((gradient[1] - 2.0 * gamma.neg_log_density(2.0).1).abs() < 1e-12);
-    parameter.set_prior(None, normal);
-    parameter.set_prior(Some(0), gamma);
+    parameter.set_prior(None, normal).unwrap();
+    parameter.set_prior(Some(0), gamma).unwrap();
     let wanted = gamma.neg_log_density(0.5).0 + normal.neg_log_density(2.0).0 + normal.neg_log_density(4.0).0;
     assert!((parameter.neg_log_prior().unwrap().0 - wanted).abs() < 1e-12);
     let text = serde_json::to_string(&parameter).unwrap();
@@ -102,4 +102,18 @@ fn beliefs_are_read_and_shown() {
     for text in ["lognormal(0, 1) ds", "sd", "logstudent(0, 1, 1)", "logstudent(1, 1)"] {
         assert!(text.parse::<Belief>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_wrong_number_of_values_is_refused_and_changes_nothing() {
+    let mut parameter = Parameter::positive("lengthscale", Unit::Length, &[0.5, 2.0]);
+    for wrong in [&[][..], &[1.0], &[1.0, 2.0, 3.0]] {
+        assert!(parameter.set_raw(wrong).is_err() && parameter.set(wrong).is_err());
+        assert!(parameter.set_internal(wrong).is_err() && parameter.set_scale(wrong.to_vec(), 0.0).is_err());
+    }
+    assert!(parameter.set_prior(Some(2), Prior::Normal(1.0, 0.5)).is_err());
+    assert!((parameter.values()[0] - 0.5).abs() < 1e-12 && (parameter.values()[1] - 2.0).abs() < 1e-12);
+    assert_eq!(parameter.unit_of(2), 1.0);
+    parameter.set(&[3.0, 4.0]).unwrap();
+    assert!((parameter.values()[1] - 4.0).abs() < 1e-12);
 }

@@ -89,14 +89,14 @@ fn ill_conditioned_models_are_finite_or_named() {
                     for (_, p) in kernel.parameters_mut().into_iter().filter(|(path, _)| path.ends_with("lengthscale"))
                     {
                         let values: Vec<f64> = p.values().iter().map(|v| v * stretch).collect();
-                        p.set(&values);
+                        p.set(&values).unwrap();
                     }
                     let what = format!("{text} × {stretch}, noise {noise}, {copies} copies, {}", precision.name());
                     let mut exact = ExactGp::new(kernel.clone());
-                    exact.likelihood.noise.set(&[noise]);
+                    exact.likelihood.noise.set(&[noise]).unwrap();
                     check(&what, &exact, compute, &data);
                     let mut cagp = Cagp::new(kernel, Actions::random(data.n(), 7, 1).unwrap());
-                    cagp.likelihood.noise.set(&[noise]);
+                    cagp.likelihood.noise.set(&[noise]).unwrap();
                     check(&what, &cagp, compute, &data);
                 }
             }
@@ -129,7 +129,7 @@ fn samples_of_smooth_posteriors_in_single_precision() {
     let y = x.iter().map(|x| x.sin()).collect();
     let observations = Observations::new(x, 1, y, None).unwrap();
     let mut exact = ExactGp::new(Kernel::parse("rbf", 1).unwrap());
-    exact.likelihood.noise.set(&[0.01]);
+    exact.likelihood.noise.set(&[0.01]).unwrap();
     let posterior = exact.posterior(compute, observations).unwrap();
     let points: Vec<f64> = (0..200).map(|i| 0.03 * f64::from(i)).collect();
     let paths = posterior.sample(&points, 3, 0).unwrap();

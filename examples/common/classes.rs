@@ -115,8 +115,8 @@ impl Task {
 
     /// The first `rows` rows to learn from.
     fn first(&self, rows: usize) -> Result<Observations> {
-        let (Observations { x, d, y, .. }, rows) = (&self.train, rows.min(self.train.n()));
-        Observations::new(x[..rows * d].to_vec(), *d, y[..rows].to_vec(), None)
+        let (train, rows) = (&self.train, rows.min(self.train.n()));
+        Observations::new(train.x[..rows * train.d].to_vec(), train.d, train.y[..rows].to_vec(), None)
     }
 
     /// The same task with the kernel whose parameters minimise the bound of the first `rows` rows, with `actions`

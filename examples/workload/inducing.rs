@@ -74,18 +74,18 @@ fn first_rows<'a>(options: &Options, data: &'a Observations) -> Result<&'a [f64]
 
 /// The likelihood that the options ask for, and targets of its kind.
 pub fn targets(options: &Options) -> Result<(Box<dyn Likelihood>, Observations)> {
-    let mut data = observations(options)?;
+    let data = observations(options)?;
     let likelihood: Box<dyn Likelihood> = match options.likelihood {
         Targets::Gaussian => Box::new(Gaussian::new(NOISE)),
         Targets::Bernoulli => Box::new(Bernoulli { link: BernoulliLink::Probit }),
         Targets::Softmax => Box::new(Softmax::new(CLASSES)),
     };
-    match options.likelihood {
-        Targets::Gaussian => {}
-        Targets::Bernoulli => data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0))),
-        Targets::Softmax => data.y = classes(&data.y),
-    }
-    Ok((likelihood, data))
+    let y = match options.likelihood {
+        Targets::Gaussian => data.y.clone(),
+        Targets::Bernoulli => data.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect(),
+        Targets::Softmax => classes(&data.y),
+    };
+    Ok((likelihood, data.with_targets(y)?))
 }
 
 fn variational(options: &Options) -> Result<(Svgp, Observations)> {

@@ -90,7 +90,7 @@ fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, context: &Contex
             (None, _) if column.is_some() => {
                 return wrong("it has no value for each column; give the kernel `ard`".into());
             }
-            (None, Belief::Units(prior)) => parameter.set_prior(None, prior),
+            (None, Belief::Units(prior)) => parameter.set_prior(None, prior)?,
             (None, Belief::Deviations { .. }) => {
                 return wrong("units of sd are for lengthscales of a kernel with `ard`; leave `sd` out".into());
             }
@@ -101,7 +101,7 @@ fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, context: &Contex
                         Belief::Units(prior) => prior,
                         Belief::Deviations { sd } => sd.scaled(data.sd(*column) * parameter.unit_of(entry)),
                     };
-                    parameter.set_prior(Some(entry), prior);
+                    parameter.set_prior(Some(entry), prior)?;
                 }
             }
         }
@@ -134,7 +134,7 @@ impl Form {
         let mean = mean_for(&settings.mean, &*likelihood, d)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model)?;
-        let none = Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None };
+        let none = Observations::none(d);
         let context = Context { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
         restore(&*options, parts, context, parameters, &SavedPosterior::default())
     }

@@ -68,7 +68,7 @@ pub(super) fn is_arranged(x: &[f64], d: usize, y: &[f64]) -> bool {
 impl Fitted {
     /// Whether the model was trained on rows of categories, where repeated inputs are no fault.
     pub fn is_of_categories(&self) -> bool {
-        let Observations { x, d, .. } = &self.data;
+        let (x, d) = (&self.data.x, &self.data.d);
         (0..*d).all(|at| distinct(x[at..].iter().step_by(*d)) <= CATEGORIES)
     }
 

@@ -224,7 +224,7 @@ impl Fitted {
         let saved = SavedPosterior { arrays: file.arrays, solve };
         let d = input_scale.mean.len();
         let data = match &whereabouts {
-            Some(_) => Observations { x, d, y, auxiliary: noise },
+            Some(_) => Observations::unchecked(x, d, y, noise),
             None => Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?,
         };
         let opened = whereabouts.as_ref().map(|at| -> Result<_> {

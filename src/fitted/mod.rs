@@ -8,6 +8,7 @@ mod calibrate;
 mod columns;
 mod copies;
 mod file;
+mod fit;
 mod leak;
 mod mixing;
 mod outside;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use alternatives::Alternative;
 pub use average::Member;
 pub use copies::Copies;
+pub use fit::Fit;
 pub use outside::Outside;
 pub use plan::{Cost, Plan};
 pub use rank::Rank;
@@ -124,7 +126,7 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Fits a model to a table: makes a [`Plan`] and trains it.
+    /// Fits a model to a table: makes a [`Plan`] and trains it. [`Fit`] does the same with defaults.
     ///
     /// # Errors
     /// As [`Plan::new`] and [`Plan::train`].

@@ -272,6 +272,20 @@ impl Fitted {
         Ok((0..latents).map(|latent| in_columns(rows.iter().map(|row| row[latent]).collect())).collect())
     }
 
+    /// Rows of numbers `x`, row-major, as a tensor `[r, d]` on the model's device, which records gradients: for
+    /// [`moments`](Self::moments). With `require_grad` it is a variable, and without it a constant.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they do not fill whole rows, [`Error::Device`] if the device is not available.
+    pub fn points(&self, x: &[f64]) -> Result<Tensor<2>> {
+        let (d, compute) = (self.data.d, self.settings.compute);
+        if d == 0 || !x.len().is_multiple_of(d) {
+            return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} numbers", x.len())));
+        }
+        let data = TensorData::new(x.to_vec(), [x.len() / d, d]);
+        Ok(upload(data, &compute.device()?.autodiff(), compute.precision.dtype()))
+    }
+
     /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
     /// target, in those of its transform; of an average, of the target itself). They are differentiable in x: on an
     /// autodiff device, gradients reach it.

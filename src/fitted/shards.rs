@@ -297,7 +297,7 @@ impl Whereabouts {
     /// The rows of a model whose tables stay closed: their number and names.
     pub(super) fn closed(&self, d: usize) -> Arc<experts::Shards> {
         Arc::new(experts::Shards {
-            own: Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None },
+            own: Observations::none(d),
             counts: self.shards.iter().map(|shard| shard.rows).collect(),
             names: self.shards.iter().map(|shard| shard.path.clone()).collect(),
             told: Value::Null,

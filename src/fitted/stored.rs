@@ -102,7 +102,7 @@ impl Rows for Seen {
 
     fn gather(&self, rows: &[usize]) -> Result<Observations> {
         if rows.is_empty() {
-            return Ok(Observations { x: Vec::new(), d: self.columns(), y: Vec::new(), auxiliary: None });
+            return Ok(Observations::none(self.columns()));
         }
         let data = self.stored.file.read(&self.places(rows))?;
         self.units.observe(Inputs::of(&data, self.stored.auxiliary_column.as_deref())?, &data)

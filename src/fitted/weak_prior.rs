@@ -52,7 +52,7 @@ fn lengthscales(model: &mut dyn GpModel, data: &Observations, rows: usize) -> Op
         for entry in 0..parameter.len() {
             // A lengthscale of several columns is in the unit of none of them.
             let unit = if parameter.len() == columns.len() { data.sd(columns[entry]) } else { 1.0 };
-            parameter.set_prior(Some(entry), sd.scaled(unit * parameter.unit_of(entry)));
+            parameter.set_prior(Some(entry), sd.scaled(unit * parameter.unit_of(entry))).ok()?;
         }
         told = Some(format!("lengthscales ~ logstudent({HEAVY}, {location:.2}, 1) sd, for few rows a column"));
     }
@@ -68,7 +68,7 @@ fn variances(model: &mut dyn GpModel, options: &dyn ModelOptions) -> Option<Stri
     for (_, parameter) in model.parameters_mut() {
         let is_variance = parameter.unit == Unit::Variance && places.contains(&parameter.id());
         if is_variance && !is_asked(parameter) {
-            parameter.set_prior(None, prior.scaled(parameter.unit_of(0)));
+            parameter.set_prior(None, prior.scaled(parameter.unit_of(0))).ok()?;
             told = Some(format!("variance ~ {prior}, for classes that can be told apart"));
         }
     }

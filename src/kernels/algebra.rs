@@ -19,7 +19,7 @@ impl Kernel {
         for factor in flat.iter_mut().skip(1) {
             if let Self::Leaf(leaf) = factor {
                 for p in leaf.parameters.iter_mut().filter(|p| p.unit == Unit::Variance && p.len() == 1 && !p.given) {
-                    p.set(&[1.0]);
+                    p.put(&[1.0]);
                     p.fixed = true;
                 }
             }
@@ -52,13 +52,13 @@ impl Kernel {
         };
         if let Some(variance) = variance {
             let values: Vec<f64> = variance.values().iter().map(|v| v * factor).collect();
-            variance.set(&values);
+            variance.put(&values);
             variance.given = true;
             return self;
         }
         let mut constant = Self::leaf(linear::constant(), 1);
         if let Self::Leaf(leaf) = &mut constant {
-            leaf.parameters[0].set(&[factor]);
+            leaf.parameters[0].put(&[factor]);
             leaf.parameters[0].given = true;
         }
         Self::product(vec![constant, self])

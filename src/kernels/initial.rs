@@ -80,6 +80,6 @@ fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
             (Unit::Frequency, _) => (0..p.len()).map(|i| 0.2 / active[i % d].median_distance).collect(),
             (Unit::None | Unit::Level | Unit::Slope, _) => continue,
         };
-        p.set_internal(&values);
+        p.put_internal(&values);
     }
 }

@@ -88,7 +88,12 @@ impl Leaf {
                 format!("{:?}", x.dtype()),
             ));
         }
-        for (own, usual) in self.parameters.iter().zip(self.form.parameters(active)) {
+        let usual = self.form.parameters(active);
+        if self.parameters.len() != usual.len() {
+            let (want, got) = (usual.len().to_string(), self.parameters.len().to_string());
+            return Err(Error::shape(format!("parameters of `{name}`"), want, got));
+        }
+        for (own, usual) in self.parameters.iter().zip(usual) {
             let each = self.form.ard().contains(&own.name.as_str()) && (own.len() == 1 || own.len() == active);
             if own.len() != usual.len() && !each {
                 let expected = format!("values that fit {active} columns");
@@ -245,7 +250,12 @@ impl Kernel {
 impl Transformed {
     fn map(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let d = x.dims()[1];
-        for (own, usual) in self.parameters.iter().zip(self.transform.parameters(d)) {
+        let usual = self.transform.parameters(d);
+        if self.parameters.len() != usual.len() {
+            let (want, got) = (usual.len().to_string(), self.parameters.len().to_string());
+            return Err(Error::shape(format!("parameters of `{}`", self.transform.name()), want, got));
+        }
+        for (own, usual) in self.parameters.iter().zip(usual) {
             if own.len() != usual.len() {
                 let what = format!("`{}` of `{}`", own.name, self.transform.name());
                 return Err(Error::shape(

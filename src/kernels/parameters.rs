@@ -31,7 +31,7 @@ impl Kernel {
                             Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
                         })
                         .collect();
-                    parameter.set_scale(scale, 0.0);
+                    parameter.put_scale(scale, 0.0);
                 }
             }
             Self::Sum(parts) => parts.iter_mut().for_each(|k| k.set_units(input_sd, target_sd)),

@@ -43,7 +43,7 @@ impl Gaussian {
 
     /// Sets the unit of the target.
     pub fn set_units(&mut self, target_sd: f64) {
-        self.noise.set_scale(vec![target_sd * target_sd], 0.0);
+        self.noise.put_scale(vec![target_sd * target_sd], 0.0);
     }
 }
 
@@ -76,7 +76,7 @@ impl Likelihood for Gaussian {
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
         if !self.noise.given {
-            self.noise.set_internal(&[0.1 * spread(targets.y)]);
+            self.noise.put_internal(&[0.1 * spread(targets.y)]);
         }
         vec![level(targets.y)]
     }

@@ -48,7 +48,7 @@ impl Likelihood for Heteroscedastic {
     }
 
     fn set_units(&mut self, target_sd: f64) {
-        self.noise.set_scale(vec![target_sd * target_sd], 0.0);
+        self.noise.put_scale(vec![target_sd * target_sd], 0.0);
     }
 
     fn check_row(&self, _row: Row) -> Result<(), String> {
@@ -57,7 +57,7 @@ impl Likelihood for Heteroscedastic {
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
         if !self.noise.given {
-            self.noise.set_internal(&[0.1 * spread(targets.y)]);
+            self.noise.put_internal(&[0.1 * spread(targets.y)]);
         }
         vec![level(targets.y), 0.0]
     }

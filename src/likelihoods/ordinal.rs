@@ -74,10 +74,10 @@ impl Likelihood for Ordinal {
         let below = |k: usize| targets.y.iter().filter(|y| **y <= k as f64).count() as f64;
         let cuts: Vec<f64> = (0..self.classes() - 1).map(|k| logit((below(k) + 0.5) / (n + 1.0))).collect();
         if !self.first_cut.given {
-            self.first_cut.set(&cuts[..1]);
+            self.first_cut.put(&cuts[..1]);
         }
         if !self.gaps.given && !self.gaps.is_empty() {
-            self.gaps.set(&cuts.windows(2).map(|pair| (pair[1] - pair[0]).max(0.1)).collect::<Vec<_>>());
+            self.gaps.put(&cuts.windows(2).map(|pair| (pair[1] - pair[0]).max(0.1)).collect::<Vec<_>>());
         }
         vec![0.0]
     }

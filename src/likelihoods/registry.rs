@@ -170,7 +170,7 @@ impl Likelihoods {
                     let value = value
                         .ok_or_else(|| format!("`{name}` takes its {meaning}, a number above {above}, got `{text}`"))?;
                     for (_, own) in likelihood.parameters_mut().into_iter().filter(|(path, _)| path == parameter) {
-                        own.set(&[value]);
+                        own.put(&[value]);
                         own.given = true;
                     }
                 }

@@ -7,16 +7,23 @@
 //! | `gpu`, `on_device` | the same in the memory of a GPU |
 //! | [`host`] | the interface through which an operation with an adjoint joins a tensor graph |
 
+// The hidden modules are for the rooms above and for tests. They are not part of the interface.
+#[doc(hidden)]
 pub mod dense;
-pub mod factor;
+mod factor;
 #[cfg(feature = "gpu")]
+#[doc(hidden)]
 pub mod gpu;
+#[doc(hidden)]
 pub mod host;
+#[doc(hidden)]
 pub mod jitter;
 #[cfg(feature = "gpu")]
+#[doc(hidden)]
 pub mod on_device;
 mod op;
 mod operations;
+#[doc(hidden)]
 pub mod real;
 mod shape;
 

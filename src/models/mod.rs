@@ -36,7 +36,7 @@ pub use interface::command;
 pub use interface::held::Held;
 pub use interface::model::Model;
 pub use interface::{gp_model, options};
-pub use observations::{Batch, Observations};
+pub use observations::{Batch, Observations, RowValues};
 pub use sparse::{inducing, process, variational, whitened};
 pub use training::{diagnose, fit, minibatch, race, spread};
 pub(crate) use training::{shared_rows, start};

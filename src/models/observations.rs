@@ -1,5 +1,7 @@
 //! Observations on the host, and as tensors of a device.
 
+use std::ops::Deref;
+
 use burn::tensor::Tensor;
 
 use super::training::batches::Rows;
@@ -7,9 +9,28 @@ use crate::data::groups;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
-/// Observations on the host, as models see them (standardised if the data are).
+/// Observations on the host, as models see them (standardised if the data are). Their numbers agree with each other:
+/// [`new`](Self::new) checks them, and their [fields](RowValues) can then only be read.
+///
+/// ```
+/// # use cagey::models::Observations;
+/// let data = Observations::new(vec![0.0, 1.0], 1, vec![0.5, 0.7], None)?;
+/// assert_eq!((data.x[1], data.d), (1.0, 1));
+/// assert!(data.with_targets(vec![0.5]).is_err());
+/// # Ok::<(), cagey::Error>(())
+/// ```
+///
+/// ```compile_fail
+/// # use cagey::models::Observations;
+/// let mut data = Observations::new(vec![0.0, 1.0], 1, vec![0.5, 0.7], None).unwrap();
+/// data.d = 0;
+/// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observations {
+pub struct Observations(RowValues);
+
+/// The numbers of [`Observations`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowValues {
     /// Inputs, row-major `[n, d]`.
     pub x: Vec<f64>,
     /// Input columns.
@@ -19,6 +40,14 @@ pub struct Observations {
     /// Known noise variances `[n]` in squared target units, or what else the likelihood's auxiliary column holds:
     /// exposures, numbers of trials.
     pub auxiliary: Option<Vec<f64>>,
+}
+
+impl Deref for Observations {
+    type Target = RowValues;
+
+    fn deref(&self) -> &RowValues {
+        &self.0
+    }
 }
 
 /// Observations as tensors of a device.
@@ -85,7 +114,38 @@ impl Observations {
                 "auxiliary value of row {i}, a noise variance, exposure or number of trials, is negative or not finite"
             )));
         }
-        Ok(Self { x, d, y, auxiliary })
+        Ok(Self(RowValues { x, d, y, auxiliary }))
+    }
+
+    /// Numbers that agree with each other; there may be no rows.
+    pub(crate) fn unchecked(x: Vec<f64>, d: usize, y: Vec<f64>, auxiliary: Option<Vec<f64>>) -> Self {
+        Self(RowValues { x, d, y, auxiliary })
+    }
+
+    /// No rows of `d` columns.
+    pub(crate) fn none(d: usize) -> Self {
+        Self::unchecked(Vec::new(), d, Vec::new(), None)
+    }
+
+    /// The numbers: inputs, columns, targets and auxiliary values.
+    pub fn into_values(self) -> RowValues {
+        self.0
+    }
+
+    /// The same inputs with other targets `[n]`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_targets(self, y: Vec<f64>) -> Result<Self> {
+        Self::new(self.0.x, self.0.d, y, self.0.auxiliary)
+    }
+
+    /// The same rows with other auxiliary values `[n]`, or none.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_auxiliary(self, auxiliary: Option<Vec<f64>>) -> Result<Self> {
+        Self::new(self.0.x, self.0.d, self.0.y, auxiliary)
     }
 
     /// Number of rows.
@@ -138,7 +198,7 @@ impl Observations {
         let auxiliary =
             (self.auxiliary.is_some() || more.auxiliary.is_some()).then(|| [known(self), known(more)].concat());
         let (x, y) = ([&self.x[..], &more.x].concat(), [&self.y[..], &more.y].concat());
-        Ok(Self { x, y, auxiliary, d: self.d })
+        Ok(Self::unchecked(x, self.d, y, auxiliary))
     }
 
     /// Adds rows after these. Unless these are empty, both or neither must have auxiliary values.
@@ -150,12 +210,13 @@ impl Observations {
         if more.d != self.d || !alike {
             return Err(Error::shape("more rows", format!("{} columns", self.d), more.d.to_string()));
         }
-        match &mut self.auxiliary {
+        let (own, more) = (&mut self.0, more.0);
+        match &mut own.auxiliary {
             Some(values) => values.extend(more.auxiliary.into_iter().flatten()),
-            None => self.auxiliary = more.auxiliary,
+            None => own.auxiliary = more.auxiliary,
         }
-        self.x.extend(more.x);
-        self.y.extend(more.y);
+        own.x.extend(more.x);
+        own.y.extend(more.y);
         Ok(())
     }
 

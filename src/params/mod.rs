@@ -92,7 +92,7 @@ pub trait Parameters {
 pub fn keeping_internal<P: Parameters>(of: &mut P, change: impl FnOnce(&mut P)) {
     let kept: Vec<Vec<f64>> = of.parameters().iter().map(|(_, p)| p.internal()).collect();
     change(of);
-    of.parameters_mut().into_iter().zip(kept).for_each(|((_, p), internal)| p.set_internal(&internal));
+    of.parameters_mut().into_iter().zip(kept).for_each(|((_, p), internal)| p.put_internal(&internal));
 }
 
 /// Puts `prefix.` before every path.

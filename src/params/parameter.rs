@@ -77,7 +77,7 @@ impl Parameter {
             scale: vec![1.0; values.len()],
             offset: vec![0.0],
         };
-        parameter.set(values);
+        parameter.put(values);
         parameter
     }
 
@@ -133,9 +133,26 @@ impl Parameter {
         &self.raw
     }
 
-    /// Replaces the unconstrained values; the length must agree.
-    pub fn set_raw(&mut self, raw: &[f64]) {
-        self.raw.copy_from_slice(raw);
+    /// Replaces the unconstrained values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one for each entry.
+    pub fn set_raw(&mut self, raw: &[f64]) -> Result<()> {
+        self.fits(raw)?;
+        self.put_raw(raw);
+        Ok(())
+    }
+
+    /// [`set_raw`](Self::set_raw) for values whose number is right.
+    pub(crate) fn put_raw(&mut self, raw: &[f64]) {
+        self.raw.iter_mut().zip(raw).for_each(|(own, raw)| *own = *raw);
+    }
+
+    /// Refuses values unless there is one for each entry.
+    fn fits(&self, values: &[f64]) -> Result<()> {
+        let (want, got) = (self.len(), values.len());
+        let wrong = || Error::shape(format!("values of `{}`", self.name), want.to_string(), got.to_string());
+        if got == want { Ok(()) } else { Err(wrong()) }
     }
 
     /// The number of values that an optimiser moves.
@@ -202,8 +219,18 @@ impl Parameter {
         self.in_units(&self.internal())
     }
 
-    /// Sets values in the user's units. A value at or beyond a bound is moved just inside.
-    pub fn set(&mut self, values: &[f64]) {
+    /// Sets values in the user's units, one for each entry. A value at or beyond a bound is moved just inside.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one for each entry.
+    pub fn set(&mut self, values: &[f64]) -> Result<()> {
+        self.fits(values)?;
+        self.put(values);
+        Ok(())
+    }
+
+    /// [`set`](Self::set) for values whose number is right.
+    pub(crate) fn put(&mut self, values: &[f64]) {
         self.raw = values
             .iter()
             .zip(&self.scale)
@@ -246,33 +273,53 @@ impl Parameter {
                 )));
             }
         }
-        self.set(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
+        self.put(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
         self.given = true;
         Ok(())
     }
 
     /// Sets values in standardised units, as [`set`](Self::set) does for the user's units.
-    pub fn set_internal(&mut self, values: &[f64]) {
-        self.set(&self.in_units(values));
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_internal(&mut self, values: &[f64]) -> Result<()> {
+        self.fits(values)?;
+        self.put_internal(values);
+        Ok(())
+    }
+
+    /// [`set_internal`](Self::set_internal) for values whose number is right.
+    pub(crate) fn put_internal(&mut self, values: &[f64]) {
+        self.put(&self.in_units(values));
     }
 
     /// Replaces the entries by `values`, of any number. Keeps constraint and prior.
     pub fn resize(&mut self, values: &[f64]) {
         self.scale = vec![1.0; values.len()];
-        self.set(values);
+        self.put(values);
     }
 
     /// Sets how internal values relate to user values (user = scale · internal + offset). Keeps the user values.
-    pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) {
-        self.set_scales(scale, vec![offset]);
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one scale for each entry.
+    pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) -> Result<()> {
+        self.fits(&scale)?;
+        self.put_scale(scale, offset);
+        Ok(())
     }
 
-    /// [`set_scale`](Self::set_scale) with an offset for each entry.
-    pub fn set_scales(&mut self, scale: Vec<f64>, offset: Vec<f64>) {
+    /// [`set_scale`](Self::set_scale) for scales whose number is right.
+    pub(crate) fn put_scale(&mut self, scale: Vec<f64>, offset: f64) {
+        self.put_scales(scale, vec![offset]);
+    }
+
+    /// [`put_scale`](Self::put_scale) with an offset for each entry.
+    pub(crate) fn put_scales(&mut self, scale: Vec<f64>, offset: Vec<f64>) {
         let values = self.values();
         self.scale = scale;
         self.offset = offset;
-        self.set(&values);
+        self.put(&values);
     }
 
     /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
@@ -306,7 +353,7 @@ impl Parameter {
         let middle = if lower > 0.0 { lower.sqrt() * upper.sqrt() } else { 0.5 * (lower + upper) };
         values.iter_mut().filter(|value| outside(value)).for_each(|value| *value = middle);
         self.constraint = Constraint::Interval { lower, upper };
-        self.set(&values);
+        self.put(&values);
         Ok(())
     }
 
@@ -316,9 +363,16 @@ impl Parameter {
     }
 
     /// Gives one entry, or all of them, a prior of the user value.
-    pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) {
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is no such entry.
+    pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) -> Result<()> {
         match entry {
             None => self.priors = vec![Some(prior)],
+            Some(entry) if entry >= self.len() => {
+                let (what, entries) = (format!("an entry of `{}`", self.name), self.len());
+                return Err(Error::shape(what, format!("one of {entries}, counted from 0"), entry.to_string()));
+            }
             Some(entry) => {
                 let all = self.priors.first().copied().flatten().filter(|_| self.priors.len() == 1);
                 if self.priors.len() != self.len() {
@@ -327,6 +381,7 @@ impl Parameter {
                 self.priors[entry] = Some(prior);
             }
         }
+        Ok(())
     }
 
     /// The prior of an entry.
@@ -359,9 +414,9 @@ impl Parameter {
         (0..self.len()).map(|i| of(i) * (self.scale[i] * slopes[i]).powi(2)).collect()
     }
 
-    /// The user value of an entry that is 1 in standardised units.
+    /// The user value of an entry that is 1 in standardised units; 1 if there is no such entry.
     pub fn unit_of(&self, entry: usize) -> f64 {
-        self.scale[entry]
+        self.scale.get(entry).copied().unwrap_or(1.0)
     }
 
     /// Whether an entry is within a thousandth of a bound of its interval, or has come to its floor.

@@ -32,10 +32,12 @@ pub use blocks::BlockSparse;
 pub use covariance::Covariance;
 pub(crate) use covariance::whole;
 pub use cross::Cross;
+#[doc(hidden)]
 pub use engine::lanes;
 pub use operations::explained::{Explained, Prepared};
 pub(crate) use operations::explained::{add_pairs, diagonal, from_products, mirror_pairs, of_rows};
 pub use operations::local::Neighbours;
+#[doc(hidden)]
 pub use operations::tiled;
 
 use crate::error::{Error, Result};

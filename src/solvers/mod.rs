@@ -14,11 +14,11 @@ pub mod itergp;
 pub mod lanczos;
 mod linear_system;
 pub mod log_det;
-pub mod operator;
+mod operator;
 pub mod pivoted_cholesky;
 pub mod policies;
 pub mod preconditioner;
-pub mod probes;
+mod probes;
 pub mod tridiagonal;
 
 pub use cg::{CgOptions, cg};

@@ -33,7 +33,7 @@ pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
-pub use penalised::{Penalised, penalised, proximal};
+pub use penalised::{Penalised, Penalty, penalised, proximal};
 pub(crate) use point::shifted;
 #[cfg(feature = "command")]
 pub use progress::Progress;

@@ -27,7 +27,6 @@ pub struct Penalised<O, P> {
 /// // Stays as near the start as the data allow.
 /// let mut objective = proximal(FullBatch::new(&mut model, Compute::default(), &data)?, start.clone(), 10.0);
 /// let outcome = Trainer::new(&objective, &start, TrainConfig::default())?.go_on(&mut objective, 50, &mut [])?;
-/// drop(objective); // It borrows the model.
 /// model.set_free_raw(&outcome.x)?;
 /// # Ok::<(), cagey::Error>(())
 /// ```
@@ -35,17 +34,18 @@ pub fn penalised<O: Objective, P: FnMut(&[f64]) -> Result<Evaluation>>(objective
     Penalised { objective, penalty }
 }
 
+/// A penalty: its value and its gradient.
+pub type Penalty = Box<dyn FnMut(&[f64]) -> Result<Evaluation> + Send>;
+
 /// `objective` plus `½ weight ‖x − centre‖²`: keeps a training near a point.
-pub fn proximal<O: Objective>(
-    objective: O,
-    centre: Vec<f64>,
-    weight: f64,
-) -> Penalised<O, impl FnMut(&[f64]) -> Result<Evaluation>> {
-    penalised(objective, move |x| {
+pub fn proximal<O: Objective>(objective: O, centre: Vec<f64>, weight: f64) -> Penalised<O, Penalty> {
+    // An opaque type would borrow what the objective borrows until it is dropped.
+    let penalty: Penalty = Box::new(move |x| {
         let gap: Vec<f64> = x.iter().zip(&centre).map(|(x, c)| x - c).collect();
         let loss = 0.5 * weight * gap.iter().map(|g| g * g).sum::<f64>();
         Ok(Evaluation { loss, gradient: gap.iter().map(|g| weight * g).collect() })
-    })
+    });
+    penalised(objective, penalty)
 }
 
 impl<O: Objective, P: FnMut(&[f64]) -> Result<Evaluation>> Objective for Penalised<O, P> {

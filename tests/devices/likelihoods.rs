@@ -96,10 +96,10 @@ const CLASSES: [(&str, usize); 7] = [
 
 /// Rows of classes.
 fn classes((text, b): (&'static str, usize)) -> (Box<dyn Likelihood>, Observations) {
-    let (likelihood, mut data) = rows(&(text, |f, e| ((2.0 * (f + e) + 5.0).floor().max(0.0), None)), b);
+    let (likelihood, data) = rows(&(text, |f, e| ((2.0 * (f + e) + 5.0).floor().max(0.0), None)), b);
     let last = likelihood.latents() as f64 - 1.0;
-    data.y.iter_mut().for_each(|y| *y = y.min(last));
-    (likelihood, data)
+    let y = data.y.iter().map(|y| y.min(last)).collect();
+    (likelihood, data.with_targets(y).unwrap())
 }
 
 /// Wide and narrow latent functions, which the integral over classes treats differently.

@@ -68,7 +68,7 @@ fn build(choice: &ModelChoice, likelihood: Box<dyn Likelihood>, data: &Observati
 
 fn gaussian() -> Box<dyn Likelihood> {
     let mut likelihood = Gaussian::new(0.1);
-    likelihood.noise.set(&[0.3]);
+    likelihood.noise.set(&[0.3]).unwrap();
     Box::new(likelihood)
 }
 

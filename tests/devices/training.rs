@@ -24,9 +24,9 @@ fn adam(steps: usize) -> TrainConfig {
 }
 
 fn classes(n: usize) -> Observations {
-    let mut data = observations(n, D);
-    data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
-    data
+    let data = observations(n, D);
+    let y = data.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect();
+    data.with_targets(y).unwrap()
 }
 
 fn compared(what: &str, run: impl Fn(Compute) -> f64) {

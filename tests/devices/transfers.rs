@@ -38,11 +38,9 @@ fn kernel() -> Kernel {
 }
 
 fn data(n: usize, classes: bool) -> Observations {
-    let mut data = observations(n, D);
-    if classes {
-        data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
-    }
-    data
+    let data = observations(n, D);
+    let y = data.y.iter().map(|y| if classes { f64::from(u8::from(*y > 0.0)) } else { *y }).collect();
+    data.with_targets(y).unwrap()
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::{F32, F64, check_gradient, data};
 fn model(text: &str, z: &[f64], d: usize) -> Sgpr {
     let mut model = Sgpr::new(Kernel::parse(text, d).unwrap(), z, d).unwrap();
     model.process.prior.mean = Mean::named("linear", d).unwrap();
-    model.likelihood.noise.set(&[0.2]);
+    model.likelihood.noise.set(&[0.2]).unwrap();
     model
 }
 
@@ -30,8 +30,14 @@ fn golden_sgpr() {
         let d = columns(&case["X"]);
         let mut gp = Sgpr::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d).unwrap();
         gp.process.prior.mean = Mean::named("constant", d).unwrap();
-        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
-        gp.likelihood.noise.set(&flat(&case["noise"]));
+        gp.parameters_mut()
+            .iter_mut()
+            .find(|(path, _)| path == "mean.constant")
+            .unwrap()
+            .1
+            .set(&flat(&case["mean"]))
+            .unwrap();
+        gp.likelihood.noise.set(&flat(&case["noise"])).unwrap();
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         let expected = &case["expected"];
         for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
@@ -58,8 +64,8 @@ fn golden_sgpr() {
 
 #[test]
 fn inducing_inputs_at_the_data_give_the_exact_gp() {
-    let mut observations = data(25, 2);
-    observations.auxiliary = Some((0..25).map(|i| 0.01 * i as f64).collect());
+    let known = (0..25).map(|i| 0.01 * i as f64).collect();
+    let observations = data(25, 2).with_auxiliary(Some(known)).unwrap();
     let gp = model("matern32(ard)", &observations.x, 2);
     let mut exact = ExactGp::new(gp.process.prior.kernel.clone());
     (exact.prior.mean, exact.likelihood) = (gp.process.prior.mean.clone(), gp.likelihood.clone());
@@ -101,8 +107,8 @@ fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
             let kernel = Kernel::parse(&format!("rbf(lengthscale={lengthscale})"), 1).unwrap();
             let mut gp = Sgpr::new(kernel.clone(), &z, 1).unwrap();
             let mut exact = ExactGp::new(kernel);
-            gp.likelihood.noise.set(&[noise]);
-            exact.likelihood.noise.set(&[noise]);
+            gp.likelihood.noise.set(&[noise]).unwrap();
+            exact.likelihood.noise.set(&[noise]).unwrap();
             let (bound, evidence) =
                 (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&exact, F64, &batch).unwrap());
             let rounding = 1e-6 * evidence.loss.abs();
@@ -118,8 +124,8 @@ fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
 
 #[test]
 fn gradients_match_finite_differences() {
-    let mut observations = data(40, 2);
-    observations.auxiliary = Some((0..40).map(|i| 0.02 * i as f64).collect());
+    let known = (0..40).map(|i| 0.02 * i as f64).collect();
+    let observations = data(40, 2).with_auxiliary(Some(known)).unwrap();
     let z: Vec<f64> = observations.x[..14].iter().map(|x| x + 0.1).collect();
     let texts = [
         "matern52(ard)",

@@ -24,7 +24,7 @@ const POINTS: [f64; 10] = [0.1, -0.4, 1.2, 0.7, -1.5, 0.3, 0.0, 1.9, 3.0, -2.5];
 fn grid(data: &Observations, options: SparseGridOptions) -> SparseGrid {
     let prior = Prior { kernel: Kernel::parse(KERNEL, 2).unwrap(), mean: Mean::Zero };
     let mut model = SparseGrid::new(prior, &Domain::of(data), options).unwrap();
-    model.likelihood.noise.set(&[0.05]);
+    model.likelihood.noise.set(&[0.05]).unwrap();
     model
 }
 
@@ -34,9 +34,7 @@ fn level(level: usize) -> SparseGridOptions {
 
 /// Rows with their own known noise.
 fn noisy(n: usize) -> Observations {
-    let mut data = data(n, 2);
-    data.auxiliary = Some((0..n).map(|i| 0.01 * (i % 7) as f64).collect());
-    data
+    data(n, 2).with_auxiliary(Some((0..n).map(|i| 0.01 * (i % 7) as f64).collect())).unwrap()
 }
 
 /// The single sparse models of the partial grids.
@@ -190,7 +188,7 @@ fn variances_are_errors_of_a_linear_predictor() {
         let w: Vec<f64> = (0..n)
             .flat_map(|i| {
                 let y = (0..n).map(|j| f64::from(u8::from(i == j))).collect();
-                let unit = Observations { y, ..data.clone() };
+                let unit = data.clone().with_targets(y).unwrap();
                 let means = model.posterior(F64, unit).unwrap().partial_means(&POINTS).unwrap();
                 let coefficients = posterior.coefficients();
                 let sum = |at| coefficients.iter().zip(means.chunks(t)).map(|(c, own)| c * own[at]).sum::<f64>();
@@ -209,7 +207,7 @@ fn variances_are_errors_of_a_linear_predictor() {
         assert_close("mean", &found.mean, &mean, 1e-9);
         // No linear predictor has a smaller error than the exact GP.
         let mut exact = ExactGp::new(kernel.clone());
-        exact.likelihood.noise.set(&[0.05]);
+        exact.likelihood.noise.set(&[0.05]).unwrap();
         let exact = exact.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
         assert!(found.variance.iter().zip(&exact.variance).all(|(found, exact)| *found >= exact - 1e-12));
     }
@@ -221,7 +219,7 @@ fn covariances_by_the_technique_are_sums_and_their_negative_share_is_said() {
     let options = SparseGridOptions { variance: GridVariance::Combination, ..level(3) };
     let mut model = grid(&data, options);
     model.prior.kernel = Kernel::parse("1.3 * matern32(2.4)", 2).unwrap();
-    model.likelihood.noise.set(&[1e-3]);
+    model.likelihood.noise.set(&[1e-3]).unwrap();
     let posterior = model.posterior(F64, data.clone()).unwrap();
     let mut state = 5;
     let points: Vec<f64> = (0..400).map(|_| 3.6 * noise(&mut state)).collect();
@@ -239,6 +237,9 @@ fn covariances_by_the_technique_are_sums_and_their_negative_share_is_said() {
     assert_eq!(found.floored, negative);
     let said = posterior.remarks(&points).unwrap();
     assert!(said.iter().any(|line| line.text.contains(&format!("{negative} of 200 variances"))), "{said:?}");
+    let fine = sum.iter().position(|v| *v > 0.0).unwrap();
+    let said = posterior.remarks(&points[2 * fine..2 * fine + 2]).unwrap();
+    assert!(!said.iter().any(|line| line.text.contains("variances by the combination")), "{said:?}");
     let joint = posterior.predict_joint(&POINTS).unwrap();
     let marginals = posterior.predict(&POINTS).unwrap();
     let diagonal: Vec<f64> = (0..5).map(|i| joint.covariance[i * 6].max(1.3e-13)).collect();

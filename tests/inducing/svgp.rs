@@ -62,9 +62,15 @@ fn golden_svgp() {
         gp.likelihood = likelihood;
         gp.whitened = case["whiten"].as_bool().unwrap();
         gp.processes[0].prior.mean = Mean::named("constant", d).unwrap();
-        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
-        gp.variational[0].mean.set(&flat(&case["q_mu"]));
-        gp.variational[0].root.set(&lower_rows(&case["q_sqrt"]));
+        gp.parameters_mut()
+            .iter_mut()
+            .find(|(path, _)| path == "mean.constant")
+            .unwrap()
+            .1
+            .set(&flat(&case["mean"]))
+            .unwrap();
+        gp.variational[0].mean.set(&flat(&case["q_mu"])).unwrap();
+        gp.variational[0].root.set(&lower_rows(&case["q_sqrt"])).unwrap();
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         let scale = case["num_data"].as_f64().unwrap() / data.n() as f64;
         for (compute, tolerance) in [(F64, 1e-7), (F32, 4e-4)] {
@@ -110,14 +116,14 @@ fn shake(gp: &mut Svgp) {
     let mut state = 3;
     for q in &mut gp.variational {
         let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
-        q.mean.set_raw(&moved(q.mean.raw(), &mut state));
-        q.root.set_raw(&moved(q.root.raw(), &mut state));
+        q.mean.set_raw(&moved(q.mean.raw(), &mut state)).unwrap();
+        q.root.set_raw(&moved(q.root.raw(), &mut state)).unwrap();
     }
 }
 
-fn classes(mut observations: Observations) -> Observations {
-    observations.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
-    observations
+fn classes(observations: Observations) -> Observations {
+    let y = observations.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect();
+    observations.with_targets(y).unwrap()
 }
 
 #[test]
@@ -140,13 +146,12 @@ fn gradients_match_finite_differences() {
 
 #[test]
 fn gradients_of_several_latents_match_finite_differences() {
-    let mut observations = data(15, 2);
-    observations.y.iter_mut().enumerate().for_each(|(i, y)| *y = (i % 3) as f64);
+    let observations = data(15, 2).with_targets((0..15).map(|i| (i % 3) as f64).collect()).unwrap();
     for separate in [false, true] {
         let mut gp = model("rbf(ard)", &observations.x[..8], 2, Softmax::new(3));
         if separate {
             gp = gp.separate();
-            gp.processes[1].inducing.set_raw(&observations.x[8..16]);
+            gp.processes[1].inducing.set_raw(&observations.x[8..16]).unwrap();
         } else {
             // Class probabilities do not change if all latent functions shift together.
             gp.processes[0].prior.mean = Mean::Zero;
@@ -197,14 +202,14 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
 
 #[test]
 fn many_rows_are_predicted_as_each_alone() {
-    let (observations, points) = (data(25, 2), data(40, 2).x);
+    let (observations, points) = (data(25, 2), data(40, 2).into_values().x);
     let mut optimal = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
     optimal.natural_step(F64, &observations.batch(&Scope::new(F64).unwrap()), 1.0).unwrap();
     let prior = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
     // Values that vary more than under the prior take another path in the code.
     let mut wide = optimal.clone();
     let root: Vec<f64> = wide.variational[0].root.raw().iter().map(|r| 3.0 * r).collect();
-    wide.variational[0].root.set_raw(&root);
+    wide.variational[0].root.set_raw(&root).unwrap();
     for (name, gp) in [("optimal", &optimal), ("prior", &prior), ("wide", &wide)] {
         let posterior = gp.posterior(F64).unwrap();
         let all = posterior.predict(&points).unwrap();
@@ -243,8 +248,9 @@ fn natural_gradients_of_other_likelihoods_lower_the_loss() {
 
 #[test]
 fn minibatch_gradients_are_unbiased() {
-    let mut counts = data(30, 2);
-    counts.y.iter_mut().for_each(|y| *y = (3.0 * y.abs()).floor());
+    let counts = data(30, 2);
+    let y = counts.y.iter().map(|y| (3.0 * y.abs()).floor()).collect();
+    let counts = counts.with_targets(y).unwrap();
     let mut gp = model("rbf(ard)", &counts.x[..12], 2, Poisson { link: RateLink::Exp });
     shake(&mut gp);
     let scope = Scope::new(F64).unwrap();
@@ -346,7 +352,7 @@ fn targets_that_a_likelihood_does_not_take_are_named() {
     for (likelihood, bad, words) in likelihoods {
         let mut y = vec![1.0; 12];
         y[7] = bad;
-        let observations = Observations { y, ..observations.clone() };
+        let observations = observations.clone().with_targets(y).unwrap();
         let mut gp = Svgp::boxed(Kernel::parse("rbf", 1).unwrap(), &[0.0, 1.0], 1, likelihood).unwrap();
         let problem = minibatch::fit(&mut gp, F64, &observations, &Minibatches::default(), &config, &mut []);
         let problem = problem.unwrap_err().to_string();

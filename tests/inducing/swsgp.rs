@@ -25,8 +25,8 @@ fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihoo
     let mut state = 3;
     let q = &mut gp.variational;
     let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
-    q.mean.set_raw(&moved(q.mean.raw(), &mut state));
-    q.root.set_raw(&moved(q.root.raw(), &mut state));
+    q.mean.set_raw(&moved(q.mean.raw(), &mut state)).unwrap();
+    q.root.set_raw(&moved(q.root.raw(), &mut state)).unwrap();
     gp
 }
 
@@ -100,8 +100,9 @@ fn after_unions_a_row_sees_all_inducing_inputs() {
 
 #[test]
 fn gradients_match_finite_differences() {
-    let (mut labels, z) = observations();
-    labels.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
+    let (labels, z) = observations();
+    let y = labels.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect();
+    let labels = labels.with_targets(y).unwrap();
     for covariance in [Covariance::Full, Covariance::Diagonal] {
         for union in [false, true] {
             let mut gp = model(&z, 3, covariance, Bernoulli { link: BernoulliLink::Logit });
@@ -145,7 +146,7 @@ fn neighbours_are_the_nearest_in_scaled_space() {
     assert!(train(&mut gp, &data(12, 2), 5, &config).is_err(), "more neighbours than there are");
     let likelihood = Bernoulli { link: BernoulliLink::Logit };
     let mut classes = Swsgp::new(kernel, &[0.0; 4], 2, 1, likelihood).unwrap();
-    let labels = Observations { y: vec![2.0; 12], ..data(12, 2) };
+    let labels = data(12, 2).with_targets(vec![2.0; 12]).unwrap();
     let problem = train(&mut classes, &labels, 5, &config).unwrap_err().to_string();
     assert!(problem.contains("the target 2 is no class"), "{problem}");
 }

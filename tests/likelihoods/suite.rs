@@ -73,7 +73,7 @@ fn with_own(likelihood: &dyn Likelihood, place: usize, step: f64, g: &dyn Fn(&dy
         let mut values = parameter.internal();
         if (at..at + values.len()).contains(&place) {
             values[place - at] += step;
-            parameter.set_internal(&values);
+            parameter.set_internal(&values).unwrap();
         }
         at += parameter.len();
     }

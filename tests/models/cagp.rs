@@ -42,7 +42,7 @@ fn loss(gp: &impl Model, batch: &Batch) -> f64 {
 fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
     let options = IterGpOptions { block: 3, ..IterGpOptions::budget(actions) };
     let mut gp = IterativeCagp::new(matern(), policy, options);
-    gp.likelihood.noise.set(&[0.2]);
+    gp.likelihood.noise.set(&[0.2]).unwrap();
     gp
 }
 
@@ -80,8 +80,14 @@ fn golden_cagp() {
         };
         let mut gp = Cagp::new(kernel(&case["kernel"], d), actions);
         gp.prior.mean = Mean::named("constant", d).unwrap();
-        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
-        gp.likelihood.noise.set(&flat(&case["noise"]));
+        gp.parameters_mut()
+            .iter_mut()
+            .find(|(path, _)| path == "mean.constant")
+            .unwrap()
+            .1
+            .set(&flat(&case["mean"]))
+            .unwrap();
+        gp.likelihood.noise.set(&flat(&case["noise"])).unwrap();
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         assert_eq!(data.n(), n);
         let expected = &case["expected"];
@@ -190,7 +196,7 @@ fn iterative_form_equals_batch_form() {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let mut gp = iterative(policy.clone(), 6);
             gp.prior.mean = Mean::named("constant", 2).unwrap();
-            gp.prior.mean.parameters_mut()[0].1.set(&[0.3]);
+            gp.prior.mean.parameters_mut()[0].1.set(&[0.3]).unwrap();
             gp.objective = objective;
             let name = format!("{:?}", gp.policy);
             let solve = gp.solve(&scope, &batch, None).unwrap();
@@ -353,8 +359,7 @@ fn restarts_begin_from_the_same_actions() {
 
 #[test]
 fn constant_targets_are_solved_for_by_every_policy() {
-    let mut observations = data(20, 2);
-    observations.y.fill(0.0);
+    let observations = data(20, 2).with_targets(vec![0.0; 20]).unwrap();
     for policy in policies(20) {
         let gp = iterative(policy, 4);
         let name = gp.policy.name();
@@ -415,7 +420,7 @@ fn variance_is_the_worst_squared_error() {
     let unknown = [0.4, -0.7];
     for i in [1, 4, 15] {
         let mut gp = Cagp::new(matern(), Actions::random(n, i, 8).unwrap());
-        gp.likelihood.noise.set(&[noise_variance]);
+        gp.likelihood.noise.set(&[noise_variance]).unwrap();
         let mean_for = |y: Vec<f64>| {
             let observations = Observations::new(observations.x.clone(), 2, y, None).unwrap();
             let posterior = gp.posterior(F64, observations).unwrap();
@@ -567,7 +572,7 @@ fn all_actions_are_the_exact_gp() {
     let observations = data(n, 2);
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let mut exact = ExactGp::new(matern());
-    exact.likelihood.noise.set(&[0.2]);
+    exact.likelihood.noise.set(&[0.2]).unwrap();
     let want = exact.posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
     let evidence = loss(&exact, &batch);
     let complete: Vec<Box<dyn Policy>> = vec![
@@ -609,8 +614,7 @@ fn initial_actions() {
 #[test]
 fn blocks_of_a_tree_are_coherent_and_complete() {
     let (n, d) = (103, 2);
-    let mut observations = data(n, d);
-    observations.auxiliary = Some((0..n).map(|i| i as f64).collect());
+    let observations = data(n, d).with_auxiliary(Some((0..n).map(|i| i as f64).collect())).unwrap();
     for (leaves, lengthscales) in [(1, [1.0, 1.0]), (8, [1.0, 1.0]), (13, [0.1, 10.0]), (103, [1.0, 1.0])] {
         let order = kd_tree(&observations.x, d, &lengthscales, leaves).unwrap();
         let mut sorted = order.clone();
@@ -684,7 +688,7 @@ proptest! {
         let mut gp = Cagp::new(kernel.clone(), actions);
         let mut exact = ExactGp::new(kernel);
         for noise in [&mut gp.likelihood.noise, &mut exact.likelihood.noise] {
-            noise.set(&[log_noise.exp()]);
+            noise.set(&[log_noise.exp()]).unwrap();
         }
         let sigma = exact.likelihood.noise.internal()[0];
         let evidence = loss(&exact, &batch);
@@ -715,13 +719,14 @@ proptest! {
 #[test]
 fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let (n, i) = (600, 60);
-    let mut observations = data(n, 2);
-    observations.y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let observations = data(n, 2);
+    let y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let observations = observations.with_targets(y).unwrap();
     let scope = Scope::new(F64).unwrap();
     let batch = observations.batch(&scope);
     for text in ["100 * matern52(30)", "100 * rbf(10)", "10 * matern32(100)", "1e4 * rbf(30)"] {
         let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::random(n, i, 3).unwrap());
-        blocks.likelihood.noise.set(&[2e-6]);
+        blocks.likelihood.noise.set(&[2e-6]).unwrap();
         let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.prior.kernel.clone()) };
         let mut s = vec![0.0; n * i];
         for (row, value) in blocks.actions.values.internal().into_iter().enumerate() {
@@ -765,12 +770,13 @@ impl Form for Plain {
 #[test]
 fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
     let (n, i) = (300, 30);
-    let mut observations = data(n, 2);
-    observations.y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let observations = data(n, 2);
+    let y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let observations = observations.with_targets(y).unwrap();
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let model = |kernel| {
         let mut gp = Cagp::new(kernel, Actions::random(n, i, 3).unwrap());
-        gp.likelihood.noise.set(&[2e-6]);
+        gp.likelihood.noise.set(&[2e-6]).unwrap();
         gp
     };
     let own = model(Kernel::leaf(Arc::new(Plain), 2));
@@ -789,7 +795,7 @@ fn single_precision_keeps_the_bound_where_rows_are_alike() {
     let observations = data(n, 2);
     for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
         let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::random(n, i, 3).unwrap());
-        gp.likelihood.noise.set(&[0.13]);
+        gp.likelihood.noise.set(&[0.13]).unwrap();
         gp.objective = objective;
         let evaluate = |compute| {
             let batch = observations.batch(&Scope::new(compute).unwrap());
@@ -808,7 +814,7 @@ fn single_precision_keeps_gradients_that_cancel() {
     let n = 6000;
     let observations = data(n, 2);
     let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::averages(n, 48).unwrap());
-    gp.likelihood.noise.set(&[0.13]);
+    gp.likelihood.noise.set(&[0.13]).unwrap();
     let evaluate = |compute| {
         let batch = observations.batch(&Scope::new(compute).unwrap());
         fit::evaluate(&gp, compute, &batch).unwrap().gradient

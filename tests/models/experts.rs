@@ -9,7 +9,7 @@ use cagey::models::gp_model::GpModel;
 use cagey::models::minibatch::Rows;
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
-use cagey::models::{Model, Observations, fit};
+use cagey::models::{Model, Observations, RowValues, fit};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
@@ -21,7 +21,7 @@ const POINTS: [f64; 8] = [0.1, -0.2, 0.9, 0.4, -1.0, 1.3, 0.5, 0.0];
 
 fn gp(kernel: &str, d: usize, noise: f64) -> ExactGp {
     let mut likelihood = Gaussian::new(0.1);
-    likelihood.noise.set(&[noise]);
+    likelihood.noise.set(&[noise]).unwrap();
     let prior = Kernel::parse(kernel, d).unwrap().into();
     ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood }
 }
@@ -66,7 +66,7 @@ fn one_expert_is_the_exact_model() {
         let mut model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
         model.prior.mean = cagey::means::Mean::named(mean, 2).unwrap();
         if mean == "constant" {
-            model.find_mut("constant").unwrap()[0].set(&[0.4]);
+            model.find_mut("constant").unwrap()[0].set(&[0.4]).unwrap();
         }
         let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
         let one = experts(&model, dealt(36, 1), vec![0, 5, 9]);
@@ -89,8 +89,8 @@ fn one_expert_is_the_exact_model() {
 
 #[test]
 fn weights_count_rows_by_their_known_noise() {
-    let mut data = data(36, 2);
-    data.auxiliary = Some((0..36).map(|row| 0.02 + 0.5 * f64::from(row % 4)).collect());
+    let known = (0..36).map(|row| 0.02 + 0.5 * f64::from(row % 4)).collect();
+    let data = data(36, 2).with_auxiliary(Some(known)).unwrap();
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
     let one = experts(&model, dealt(36, 1), vec![0]);
@@ -114,9 +114,10 @@ fn errors_name_the_expert_that_they_are_of() {
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let all = experts(&model, dealt(24, 3), vec![2, 9, 17]);
     let said = |rows: &[usize]| {
-        let mut bad = data.clone();
-        rows.iter().for_each(|row| bad.x[2 * row] = f64::NAN);
-        all.posterior(F64, bad).unwrap_err().to_string()
+        let RowValues { mut x, d, y, auxiliary } = data.clone().into_values();
+        // Infinite in units of the lengthscale.
+        rows.iter().for_each(|row| x[2 * row] = f64::MAX);
+        all.posterior(F64, Observations::new(x, d, y, auxiliary).unwrap()).unwrap_err().to_string()
     };
     assert!(said(&[4]).contains("expert 2 of 3 (rows 2, 5, 8, …; 8 in all)"), "{}", said(&[4]));
 }
@@ -133,7 +134,7 @@ fn only_sparse_experts_bear_jitter() {
     let z = sparse.find_mut("inducing").unwrap().remove(0);
     let mut together = z.internal();
     together.copy_within(0..2, 2);
-    z.set_internal(&together);
+    z.set_internal(&together).unwrap();
     let before = sparse.free_raw();
     let adam = TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, ..Adam::default() }), 12);
     let outcome = fit::fit(&mut sparse, F64, &data, &adam, &mut []).unwrap();
@@ -268,9 +269,10 @@ fn batch(data: &Observations) -> cagey::models::Batch {
 
 #[test]
 fn every_row_is_one_experts() {
-    let mut data = data(41, 2);
+    let RowValues { mut x, d, y, auxiliary } = data(41, 2).into_values();
     // A site for every third row.
-    (0..41).for_each(|row| data.x[2 * row + 1] = (row % 3) as f64);
+    (0..41).for_each(|row| x[2 * row + 1] = (row % 3) as f64);
+    let data = Observations::new(x, d, y, auxiliary).unwrap();
     let names = ["x0".to_string(), "site".into()];
     for partition in [Partition::Random, Partition::Tree, Partition::Kmeans, Partition::Column("site".into())] {
         let parts = partition.split(&data, &names, 6, 1).unwrap();
@@ -302,7 +304,7 @@ fn every_row_is_one_experts() {
 fn an_expert_that_fails_is_named() {
     let data = data(12, 2);
     let mut model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
-    model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]);
+    model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]).unwrap();
     let some = experts(&model, dealt(12, 3), vec![0]);
     let error = fit::evaluate(&some, F64, &batch(&data)).unwrap_err().to_string();
     assert!(error.contains("expert 1 of 3 (rows 1, 4, 7, …; 4 in all)"), "{error}");

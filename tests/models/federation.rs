@@ -19,7 +19,7 @@ fn experts(data: &Observations, count: usize, federation: Federation) -> Experts
     let kernel = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", 2).unwrap();
     let objective = ExactObjective::MarginalLikelihood;
     let mut gp = ExactGp { prior: kernel.into(), likelihood: Gaussian::new(0.1), objective };
-    gp.find_mut("lengthscale").unwrap()[0].set_prior(None, Prior::LogNormal(0.0, 1.0));
+    gp.find_mut("lengthscale").unwrap()[0].set_prior(None, Prior::LogNormal(0.0, 1.0)).unwrap();
     let parts = Partition::Random.split(data, &[], count, 3).unwrap();
     let mut experts = Experts::new(Shared::Exact(gp), Rule::Grbcm, parts, vec![0]).unwrap();
     experts.federation = federation;

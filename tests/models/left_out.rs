@@ -23,9 +23,8 @@ fn kernel() -> Kernel {
 
 /// Rows with known noise.
 fn observed() -> Observations {
-    let data = data(N, 2);
     let known = (0..N).map(|i| 0.02 * (i % 5) as f64).collect();
-    Observations { auxiliary: Some(known), ..data }
+    data(N, 2).with_auxiliary(Some(known)).unwrap()
 }
 
 fn without(data: &Observations, row: usize) -> Observations {
@@ -64,7 +63,7 @@ fn closed_forms_equal_models_without_the_row() {
     });
 
     // These models have one noise for all rows.
-    let data = Observations { auxiliary: None, ..data };
+    let data = data.with_auxiliary(None).unwrap();
     let mut state = 3;
     let dense: Vec<f64> = (0..N * 6).map(|_| noise(&mut state)).collect();
     let through = |s: &[f64]| Cagp::new(kernel(), Actions::dense(s, 6));
@@ -85,7 +84,7 @@ fn closed_forms_equal_models_without_the_row() {
 
 #[test]
 fn actions_that_span_everything_leave_out_as_the_exact_model_does() {
-    let data = Observations { auxiliary: None, ..observed() };
+    let data = observed().with_auxiliary(None).unwrap();
     let identity: Vec<f64> = (0..N * N).map(|e| f64::from(u8::from(e % (N + 1) == 0))).collect();
     let exact = ExactGp::new(kernel()).posterior(F64, data.clone()).unwrap().leave_one_out();
     let all = Cagp::new(kernel(), Actions::dense(&identity, N)).posterior(F64, data.clone()).unwrap();
@@ -104,7 +103,7 @@ fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
     let covariance = |i: usize, j: usize| (0..N).map(|k| root[i * N + k] * root[j * N + k]).sum::<f64>();
     // Leave-one-out residuals are linear in the targets: residuals of unit targets are the columns of the map.
     let residuals = |y: Vec<f64>| {
-        let left = gp.posterior(F64, Observations { y: y.clone(), ..data.clone() }).unwrap().leave_one_out();
+        let left = gp.posterior(F64, data.clone().with_targets(y.clone()).unwrap()).unwrap().leave_one_out();
         (0..N).map(|i| (y[i] - left.mean[i]) / left.variance[i].sqrt()).collect::<Vec<_>>()
     };
     let unit = |j: usize| residuals((0..N).map(|i| f64::from(u8::from(i == j))).collect());
@@ -177,7 +176,7 @@ fn without_correlations_the_influence_is_that_of_least_squares() {
         parameter.fixed = !path.starts_with("mean");
     }
     let mean = data.y.iter().sum::<f64>() / N as f64;
-    model.find_mut("mean.constant").unwrap()[0].set(&[mean]);
+    model.find_mut("mean.constant").unwrap()[0].set(&[mean]).unwrap();
     let posterior = model.posterior(F64, data.clone()).unwrap();
     // Without row i, the mean of the others is lower by (yᵢ − ȳ) / (n − 1); to first order, by (yᵢ − ȳ) / n.
     let expected: Vec<f64> = data.y.iter().map(|y| (mean - y) / N as f64).collect();
@@ -191,7 +190,7 @@ fn parameters_at_a_bound_stay_there() {
     let data = data(N, 2);
     let mut model = ExactGp::new(Kernel::parse("matern32(ard)", 2).unwrap());
     model.find_mut("lengthscale").unwrap()[0].set_bounds(0.1, 0.2).unwrap();
-    model.find_mut("lengthscale").unwrap()[0].set(&[0.2, 0.2]);
+    model.find_mut("lengthscale").unwrap()[0].set(&[0.2, 0.2]).unwrap();
     fit(&mut model, F64, &data, &TrainConfig::default(), &mut []).unwrap();
     let mut fixed = model.clone();
     let bounded = model.find_mut("lengthscale").unwrap()[0].clone();
@@ -207,7 +206,7 @@ fn only_a_minimum_tells_what_a_training_without_a_row_would_find() {
     let influence = untrained.influence().unwrap().unwrap();
     assert!(influence.mean.is_empty() && influence.unknown.as_ref().unwrap().contains("minimum"), "{influence:?}");
     // Constant targets have no smallest variance.
-    let data = Observations { y: vec![0.0; N], ..data(N, 2) };
+    let data = data(N, 2).with_targets(vec![0.0; N]).unwrap();
     let constant = ExactGp::new(kernel()).posterior(F64, data).unwrap();
     assert!(constant.influence().unwrap().unwrap().mean.iter().all(|by| *by == 0.0));
 }

@@ -25,6 +25,7 @@ use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::gp_model::{GpModel, Training};
+use cagey::models::minibatch::Rows;
 use cagey::models::posterior::{Exact, Posterior};
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
@@ -37,7 +38,7 @@ use common::{
 fn model(text: &str, d: usize) -> ExactGp {
     let mut model = ExactGp::new(Kernel::parse(text, d).unwrap());
     model.prior.mean = Mean::named("linear", d).unwrap();
-    model.likelihood.noise.set(&[0.2]);
+    model.likelihood.noise.set(&[0.2]).unwrap();
     model
 }
 
@@ -48,8 +49,14 @@ fn golden_exact_gp() {
         let d = columns(&case["X"]);
         let mut gp = ExactGp::new(kernel(&case["kernel"], d));
         gp.prior.mean = Mean::named("constant", d).unwrap();
-        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
-        gp.likelihood.noise.set(&flat(&case["noise"]));
+        gp.parameters_mut()
+            .iter_mut()
+            .find(|(path, _)| path == "mean.constant")
+            .unwrap()
+            .1
+            .set(&flat(&case["mean"]))
+            .unwrap();
+        gp.likelihood.noise.set(&flat(&case["noise"])).unwrap();
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         let expected = &case["expected"];
         for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
@@ -93,7 +100,7 @@ fn objective_gradients_match_finite_differences() {
             gp.objective = objective;
             for (_, parameter) in gp.parameters_mut() {
                 if parameter.constraint() != Constraint::Real {
-                    parameter.set_prior(None, Prior::LogNormal(0.3, 0.8));
+                    parameter.set_prior(None, Prior::LogNormal(0.3, 0.8)).unwrap();
                 }
             }
             let [gradient, numeric] = gradients(&gp, &observations);
@@ -160,16 +167,15 @@ fn components_add_up_to_the_whole() {
 
 #[test]
 fn known_noise_widens_what_it_should() {
-    let mut observations = data(20, 1);
+    let observations = data(20, 1);
     let gp = model("rbf(0.5)", 1);
     let plain = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
-    observations.auxiliary = Some(vec![1.0; 20]);
-    let noisy = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
+    let known = observations.clone().with_auxiliary(Some(vec![1.0; 20])).unwrap();
+    let noisy = gp.posterior(F64, known).unwrap().predict(&[0.5]).unwrap();
     assert!(noisy.variance[0] > plain.variance[0]);
     // A known noise of 1 for every row raises the learned noise by 1.
     let mut shifted = gp.clone();
-    shifted.likelihood.noise.set(&[1.2]);
-    observations.auxiliary = None;
+    shifted.likelihood.noise.set(&[1.2]).unwrap();
     let same = shifted.posterior(F64, observations).unwrap().predict(&[0.5]).unwrap();
     assert_close("variance", &noisy.variance, &same.variance, 1e-10);
 }
@@ -230,4 +236,14 @@ fn repeated_rows_are_averaged_exactly() {
             }
         }
     }
+}
+
+#[test]
+fn rows_that_are_not_there_are_refused() {
+    let data = data(6, 2);
+    assert!(data.gather(&[0, 6]).is_err());
+    assert!(data.clone().with_auxiliary(Some(vec![-1.0; 6])).is_err());
+    assert!(data.clone().with_targets(vec![0.0; 5]).is_err());
+    let again = data.clone().into_values();
+    assert_eq!(Observations::new(again.x, again.d, again.y, again.auxiliary).unwrap(), data);
 }

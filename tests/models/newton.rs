@@ -55,7 +55,7 @@ pub fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (Newton
     let mut gp = NewtonCagp::boxed(Kernel::parse("1.4 * matern52(ard)", 2).unwrap().into(), likelihood, options);
     for prior in &mut gp.priors {
         prior.mean = Mean::named("constant", 2).unwrap();
-        prior.mean.parameters_mut().into_iter().for_each(|(_, constant)| constant.set(&[0.1]));
+        prior.mean.parameters_mut().into_iter().for_each(|(_, constant)| constant.set(&[0.1]).unwrap());
     }
     (gp, data)
 }
@@ -72,7 +72,7 @@ fn golden_laplace_with_all_actions() {
             let prior = kernel(&case["kernel"], d).into();
             let mut gp = NewtonCagp::boxed(prior, likelihood.clone(), options);
             gp.priors[0].mean = Mean::named("constant", d).unwrap();
-            gp.find_mut("mean.constant").unwrap()[0].set(&flat(&case["mean"]));
+            gp.find_mut("mean.constant").unwrap()[0].set(&flat(&case["mean"])).unwrap();
             let expected = &case["expected"];
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let name = format!("{name}, {report}");
@@ -92,10 +92,10 @@ fn gaussian_targets_are_the_one_step_case() {
     let (newton, data) = drawn("gaussian(0.3)", 24, whole(9), 0);
     let mut classic = IterativeCagp::cg(newton.priors[0].kernel.clone(), 9);
     classic.prior.mean = newton.priors[0].mean.clone();
-    classic.likelihood.noise.set(&[0.3]);
+    classic.likelihood.noise.set(&[0.3]).unwrap();
     classic.options.relative = 0.0;
     // The classic solver has one noise for all rows.
-    let data = Observations { auxiliary: None, ..data };
+    let data = data.with_auxiliary(None).unwrap();
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let (a, report) = newton.posterior(F64, data.clone()).unwrap();
     let b = classic.posterior(F64, data.clone()).unwrap().0;
@@ -151,7 +151,7 @@ fn known_noise_is_that_of_the_exact_model() {
     let (newton, data) = drawn("gaussian(0.3)", 20, whole(20), 0);
     let mut exact = cagey::models::exact::ExactGp::new(newton.priors[0].kernel.clone());
     exact.prior.mean = newton.priors[0].mean.clone();
-    exact.likelihood.noise.set(&[0.3]);
+    exact.likelihood.noise.set(&[0.3]).unwrap();
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let a = newton.posterior(F64, data.clone()).unwrap().0.predict_joint(&points).unwrap();
     let b = exact.posterior(F64, data).unwrap().predict_joint(&points).unwrap();

@@ -32,7 +32,7 @@ fn learned(text: &str, n: usize, i: usize, seed: u64) -> (LearnedNewtonCagp, Obs
     gp.priors = other.priors;
     let mut state = 11;
     let values: Vec<f64> = gp.actions.values.raw().iter().map(|value| value + noise(&mut state)).collect();
-    gp.actions.values.set_raw(&values);
+    gp.actions.values.set_raw(&values).unwrap();
     (gp, data)
 }
 
@@ -46,11 +46,11 @@ fn gaussian_targets_are_those_of_the_gaussian_model() {
     for sites in [SiteRule::Mode, SiteRule::Expectation] {
         let (mut newton, data) = learned("gaussian(0.3)", 24, 7, 0);
         newton.sites = sites;
-        let data = Observations { auxiliary: None, ..data };
+        let data = data.with_auxiliary(None).unwrap();
         let actions = Actions { ..newton.actions.clone() };
         let mut classic = Cagp::new(newton.priors[0].kernel.clone(), actions);
         classic.prior.mean = newton.priors[0].mean.clone();
-        classic.likelihood.noise.set(&[0.3]);
+        classic.likelihood.noise.set(&[0.3]).unwrap();
         let batch = data.batch(&Scope::new(F64).unwrap());
         let a = fit::evaluate(&newton, F64, &batch).unwrap();
         let b = fit::evaluate(&classic, F64, &batch).unwrap();
@@ -69,7 +69,7 @@ fn noise_of_rows_is_that_of_the_exact_model() {
     let (newton, data) = learned("gaussian(0.3)", 20, 20, 0);
     let mut exact = ExactGp::new(newton.priors[0].kernel.clone());
     exact.prior.mean = newton.priors[0].mean.clone();
-    exact.likelihood.noise.set(&[0.3]);
+    exact.likelihood.noise.set(&[0.3]).unwrap();
     let a = newton.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
     let b = exact.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
     assert_close("mean", &a.mean, &b.mean, 1e-9);

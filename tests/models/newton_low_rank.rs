@@ -91,7 +91,7 @@ fn approximations_may_be_empty() {
             let policy = NewtonPolicy::Preconditioned(5);
             let (mut gp, data) = drawn(text, 12, NewtonOptions { policy, explain: true, ..whole(20) }, 3);
             gp.priors.iter_mut().for_each(|prior| prior.kernel = Kernel::parse(kernel, 2).unwrap());
-            let data = Observations::new(vec![0.5; 24], 2, data.y, None).unwrap();
+            let data = Observations::new(vec![0.5; 24], 2, data.y.clone(), None).unwrap();
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let found = posterior.marginals(&data.x).unwrap();
             let fine = found.iter().flat_map(|of| of.mean.iter().chain(&of.variance)).all(|value| value.is_finite());

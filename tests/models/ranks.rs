@@ -60,8 +60,8 @@ pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
 
 #[test]
 fn any_number_of_ranks_gives_the_same_bits() {
-    let mut data = data(40, 2);
-    data.auxiliary = Some((0..40).map(|row| 0.01 * f64::from(row % 3)).collect());
+    let known = (0..40).map(|row| 0.01 * f64::from(row % 3)).collect();
+    let data = data(40, 2).with_auxiliary(Some(known)).unwrap();
     let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
     for sparse in [false, true] {
         let run = |mut model: Experts| {
@@ -82,8 +82,8 @@ fn any_number_of_ranks_gives_the_same_bits() {
 
 #[test]
 fn a_sparse_model_over_ranks_is_that_of_all_rows() {
-    let mut data = data(53, 2);
-    data.auxiliary = Some((0..53).map(|row| 0.01 * f64::from(row % 3)).collect());
+    let known = (0..53).map(|row| 0.01 * f64::from(row % 3)).collect();
+    let data = data(53, 2).with_auxiliary(Some(known)).unwrap();
     let Shared::Sparse(model) = shared(true, &data) else { return };
     let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
     let whole = fit::evaluate(&model, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
@@ -114,14 +114,16 @@ fn an_error_of_a_rank_names_it_and_the_others_go_on() {
         let mut model = experts(false, &data).over(Arc::clone(ranks));
         let sound = fit::evaluate(&model, F64, &batch).unwrap();
         let start: Vec<Vec<f64>> = model.parameters().iter().map(|(_, p)| p.raw().to_vec()).collect();
-        model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]);
+        model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]).unwrap();
         let own = fit::evaluate(&model, F64, &batch).unwrap_err().to_string();
         assert!(own.contains("expert 1 of 5 (rows "), "{own}");
-        model.parameters_mut().into_iter().zip(&start).for_each(|((_, p), raw)| p.set_raw(raw));
+        model.parameters_mut().into_iter().zip(&start).for_each(|((_, p), raw)| p.set_raw(raw).unwrap());
         assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
         // Only other ranks fail.
-        let mut bad = data.clone();
-        bad.y[model.parts()[4][0]] = f64::INFINITY;
+        let mut y = data.y.clone();
+        // Its square is infinite.
+        y[model.parts()[4][0]] = f64::MAX;
+        let bad = data.clone().with_targets(y).unwrap();
         let other = fit::evaluate(&model, F64, &bad.batch(&Scope::new(F64).unwrap())).unwrap_err();
         assert!(other.to_string().starts_with("rank 2: "), "{other}");
         assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
@@ -141,7 +143,7 @@ fn ranks_are_told_of_what_is_fixed_and_believed() {
             &|experts| experts.find_mut("noise").unwrap()[0].set_bounds(0.05, 2.0).unwrap(),
             &|experts| {
                 let believed = Prior::LogNormal(0.0, 0.3);
-                experts.find_mut("noise").unwrap()[0].set_prior(None, believed);
+                experts.find_mut("noise").unwrap()[0].set_prior(None, believed).unwrap();
             },
         ];
         for change in changes {

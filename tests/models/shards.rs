@@ -131,7 +131,7 @@ fn shards_are_the_experts_of_one_table() {
     let exact = ExactGp { prior, likelihood: Gaussian::new(0.1), objective: ExactObjective::MarginalLikelihood };
     let mut experts = Experts::new(Shared::Exact(exact), Rule::Rbcm, parts.collect(), vec![0]).unwrap();
     let raw: Vec<Vec<f64>> = fitted.model.parameters().into_iter().map(|(_, p)| p.raw().to_vec()).collect();
-    experts.parameters_mut().into_iter().zip(&raw).for_each(|((_, p), raw)| p.set_raw(raw));
+    experts.parameters_mut().into_iter().zip(&raw).for_each(|((_, p), raw)| p.set_raw(raw).unwrap());
     let whole = fit::evaluate(&experts, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
     assert_close("loss", &[fitted.summary.loss * n as f64], &[whole.loss], 1e-10);
 
@@ -145,7 +145,7 @@ fn shards_are_the_experts_of_one_table() {
             let plan = open(&paths, Some(ranks)).unwrap();
             let plan = Plan::from_shards(plan, settings(ExpertsOptions::default()), 1, &Registry::default()).unwrap();
             let mut again = plan.model().boxed();
-            again.parameters_mut().into_iter().zip(&raw).for_each(|((_, p), raw)| p.set_raw(raw));
+            again.parameters_mut().into_iter().zip(&raw).for_each(|((_, p), raw)| p.set_raw(raw).unwrap());
             let posterior = again.condition(F64, plan.rows().clone()).unwrap();
             posterior.aggregates().unwrap().by(rule.name()).unwrap().predict(&inputs).unwrap()
         });

@@ -15,7 +15,7 @@ use crate::common::{F32, F64, assert_close, data};
 fn table(target: impl Fn(f64) -> f64) -> (Schema, Dataset) {
     let rows = data(70, 2);
     let y = rows.y.iter().map(|y| target(*y)).collect();
-    let table = Dataset::new(["a", "b"], rows.x).unwrap().with_target("y", y).unwrap();
+    let table = Dataset::new(["a", "b"], rows.x.clone()).unwrap().with_target("y", y).unwrap();
     (Schema::numeric(&table), table)
 }
 

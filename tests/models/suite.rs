@@ -92,7 +92,7 @@ fn usual() -> ExpertsOptions {
 fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let options = Registry::default().models.options(choice).unwrap();
     let mut likelihood = Gaussian::new(0.1);
-    likelihood.noise.set(&[0.2]);
+    likelihood.noise.set(&[0.2]).unwrap();
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
     let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();

@@ -14,7 +14,7 @@ use cagey::means::Mean;
 use cagey::models::cggp::{CgGp, Variances};
 use cagey::models::exact::ExactGp;
 use cagey::models::posterior::Posterior;
-use cagey::models::{Observations, fit};
+use cagey::models::{Observations, RowValues, fit};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products;
 use cagey::scope::{Scope, scalar, to_f64};
@@ -158,7 +158,7 @@ fn data(n: usize, d: usize) -> Observations {
 fn model(text: &str, d: usize) -> CgGp {
     let mut model = CgGp::new(Kernel::parse(text, d).unwrap());
     model.prior.mean = Mean::named("linear", d).unwrap();
-    model.likelihood.noise.set(&[0.05]);
+    model.likelihood.noise.set(&[0.05]).unwrap();
     model.options.solver = TIGHT;
     model
 }
@@ -444,9 +444,8 @@ const TEXTS: [&str; 4] = [
 
 #[test]
 fn without_chance_the_objective_and_gradient_are_exact() {
-    let mut observations = data(40, 2);
     for (known, text) in [None, Some((0..40).map(|i| 0.01 * i as f64).collect())].into_iter().cycle().zip(TEXTS) {
-        observations.auxiliary = known;
+        let observations = data(40, 2).with_auxiliary(known).unwrap();
         let batch = observations.batch(&Scope::new(F64).unwrap());
         let mut gp = model(text, 2);
         let want = fit::evaluate(&exact(&gp), F64, &batch).unwrap();
@@ -585,11 +584,11 @@ fn training_reaches_the_exact_optimum() {
 
 #[test]
 fn ill_conditioned_systems_end_in_numbers_or_names() {
-    let mut observations = data(60, 1);
+    let RowValues { mut x, y, .. } = data(60, 1).into_values();
     for i in 0..30 {
-        observations.x[2 * i] = observations.x[2 * i + 1];
+        x[2 * i] = x[2 * i + 1];
     }
-    observations.auxiliary = Some(vec![1e-8; 60]);
+    let observations = Observations::new(x, 1, y, Some(vec![1e-8; 60])).unwrap();
     let points = [-1.0, 0.0, 0.3];
     for lengthscale in [1e-3, 1.0, 1e3] {
         for compute in [F64, F32] {

@@ -125,7 +125,7 @@ impl Plan {
         let summary = Summary { weak_prior, ranges, loss_error, ..summarise(&outcome, config, count, race, warnings) };
         let data = match &tables {
             // Rows that only their own rank may see are not in the file either.
-            Some(_) => Observations { x: Vec::new(), y: Vec::new(), auxiliary: None, ..data },
+            Some(_) => Observations::none(data.d),
             None if posterior.needs_data() => match &stored {
                 Some(stored) if stored.count() > data.n() => all(stored)?,
                 _ => data,

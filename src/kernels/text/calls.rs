@@ -202,7 +202,7 @@ impl Parser<'_> {
                         let problem = format!("`{name}` needs a list of {}, got {}", parameter.len(), numbers.len());
                         return Err(self.error(argument.span, problem));
                     }
-                    parameter.set(&numbers);
+                    parameter.put(&numbers);
                     parameter.given = true;
                 }
                 (Some("fix"), Value::Names(names)) => {

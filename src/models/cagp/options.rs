@@ -11,7 +11,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
 use crate::models::start::variance_of_classes;
@@ -182,6 +182,18 @@ pub enum ActionPolicy {
     /// Gradients of the log posterior, one action for each class: ten classes give ten actions for one product with K
     ClassGradients,
 }
+
+setters!(CagpOptions {
+    actions: usize,
+    policy: ActionPolicy,
+    objective: CagpObjective,
+    order: RowOrder,
+    refresh: usize,
+    tolerance: Option<f64>,
+    first: Option<usize>,
+    sites: SiteRule,
+    unrolled: usize,
+});
 
 impl Kind for CagpOptions {
     const NAME: &'static str = "cagp";

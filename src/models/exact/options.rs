@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 
 /// Without approximation: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ impl Default for ExactOptions {
         Self { objective: ExactObjective::MarginalLikelihood }
     }
 }
+
+setters!(ExactOptions { objective: ExactObjective });
 
 impl Kind for ExactOptions {
     const NAME: &'static str = "exact";

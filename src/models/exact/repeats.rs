@@ -74,7 +74,7 @@ fn distinct(data: &Observations) -> Distinct {
     }
     let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
     let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
-    Distinct { means: Observations { x, d: data.d, y, auxiliary: None }, counts, within }
+    Distinct { means: Observations::unchecked(x, data.d, y, None), counts, within }
 }
 
 /// Whether the kernel gives a row and its repeat the same value as the row and itself. White noise in the kernel does

@@ -179,7 +179,7 @@ fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part
 fn observations(batch: &Batch) -> Result<Observations> {
     let d = batch.x.dims()[1];
     let noise = batch.auxiliary.clone().map(to_f64).transpose()?;
-    Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, auxiliary: noise })
+    Observations::new(to_f64(batch.x.clone())?, d, to_f64(batch.y.clone())?, noise)
 }
 
 impl Experts {

@@ -14,7 +14,7 @@ use crate::exchange;
 use crate::likelihoods::Gaussian;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts, Saved};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, Saved, setters};
 use crate::models::sgpr::Sgpr;
 use crate::train::TrainConfig;
 
@@ -64,6 +64,15 @@ impl Default for ExpertsOptions {
 
 /// Rows of an expert if the number of experts is not given.
 const ROWS: usize = 1000;
+
+setters!(ExpertsOptions {
+    experts: Option<usize>,
+    partition: Partition,
+    local: LocalKind,
+    inducing: usize,
+    aggregation: Option<Rule>,
+    training: Federation,
+});
 
 impl Kind for ExpertsOptions {
     const NAME: &'static str = "experts";

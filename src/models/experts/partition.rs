@@ -91,7 +91,7 @@ impl Partition {
         seed: u64,
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
-            Self::Random => Observations { x: Vec::new(), d: 1, y: vec![0.0; source.count()], auxiliary: None },
+            Self::Random => Observations::unchecked(Vec::new(), 1, vec![0.0; source.count()], None),
             Self::Tree | Self::Kmeans => shared_rows::inputs(source, None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;

@@ -43,7 +43,7 @@ impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
         let data = match model.own_rows() {
             // The given data are ignored.
-            Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), auxiliary: None },
+            Some(own) => Observations::none(own.d()),
             None => data,
         };
         model.check(model.seen(&data))?;

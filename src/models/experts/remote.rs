@@ -106,7 +106,7 @@ fn add(sum: &mut crc32fast::Hasher, words: impl Iterator<Item = u64>) {
 /// The experts with all parameter values set to 0. Each question brings the values.
 fn blank(experts: &Experts) -> Experts {
     let mut blank = experts.clone();
-    blank.parameters_mut().into_iter().for_each(|(_, p)| p.set_raw(&vec![0.0; p.len()]));
+    blank.parameters_mut().into_iter().for_each(|(_, p)| p.put_raw(&vec![0.0; p.len()]));
     blank
 }
 

@@ -153,7 +153,7 @@ impl Crew {
             let Some((own, others)) = rest.split_at_checked(parameter.len()) else {
                 return Err(Error::shape(path, parameter.len().to_string(), rest.len().to_string()));
             };
-            parameter.set_raw(own);
+            parameter.put_raw(own);
             rest = others;
         }
         Ok(())
@@ -202,6 +202,6 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
         return Err(Error::shape("parameters of a rank", slots.len().to_string(), parameters.len().to_string()));
     }
     slots.into_iter().zip(parameters).for_each(|((_, slot), parameter)| *slot = parameter);
-    let data = Observations { x: Vec::with_capacity(rows * d), d, y: Vec::with_capacity(rows), auxiliary: None };
+    let data = Observations::unchecked(Vec::with_capacity(rows * d), d, Vec::with_capacity(rows), None);
     Ok(Crew { experts, data, rows, compute, first, conditioned: None })
 }

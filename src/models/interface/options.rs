@@ -22,6 +22,22 @@ use crate::models::training::batches::Minibatches;
 use crate::params::{self, Parameter};
 use crate::train::TrainConfig;
 
+/// Methods that return options with another value of a field.
+macro_rules! setters {
+    ($options:ident { $($field:ident: $value:ty),+ $(,)? }) => {
+        impl $options {
+            $(
+                #[doc = concat!("The same options with this [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
+                pub fn $field(mut self, $field: $value) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )+
+        }
+    };
+}
+pub(in crate::models) use setters;
+
 /// The parts of every model.
 #[derive(Debug, Clone)]
 pub struct Parts {
@@ -171,8 +187,7 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     /// Whether rows may stay distributed, each part on its rank.
     const APART: bool = false;
 
-    /// Whether training uses all rows at once and may still read them from a [source](SharedRows), each process its
-    /// own.
+    /// Full-batch training that can read rows from a [source](SharedRows); each process loads only its part.
     const READS: bool = false;
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::exchange;
 use crate::models::experts::Pooled;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 
 /// A sparse GP with the collapsed bound, in n m² time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,15 @@ pub struct SgprOptions {
     /// The number of inducing inputs m.
     pub inducing: usize,
 }
+
+impl Default for SgprOptions {
+    /// 512 inducing inputs.
+    fn default() -> Self {
+        Self { inducing: 512 }
+    }
+}
+
+setters!(SgprOptions { inducing: usize });
 
 impl Kind for SgprOptions {
     const NAME: &'static str = "sgpr";

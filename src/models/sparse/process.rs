@@ -38,8 +38,8 @@ impl Process {
     /// shown in the user's units.
     pub fn set_units(&mut self, mean: &[f64], sd: &[f64]) {
         let (raw, m) = (self.inducing.raw().to_vec(), self.len());
-        self.inducing.set_scales(sd.repeat(m), mean.repeat(m));
-        self.inducing.set_raw(&raw);
+        self.inducing.put_scales(sd.repeat(m), mean.repeat(m));
+        self.inducing.put_raw(&raw);
     }
 
     /// Number of inducing inputs m.

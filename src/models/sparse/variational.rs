@@ -59,8 +59,8 @@ impl Variational {
 
     /// Sets μ and R from the rows of R up to the diagonal.
     pub(in crate::models) fn set_packed(&mut self, mean: &[f64], packed: &[f64]) {
-        self.mean.set_raw(mean);
-        self.root.set_raw(packed);
+        self.mean.put_raw(mean);
+        self.root.put_raw(packed);
     }
 }
 

@@ -119,7 +119,7 @@ impl Model for SparseGrid {
         if d != self.grids.d {
             return Err(Error::shape("inputs", format!("{} columns, as the grid has", self.grids.d), d.to_string()));
         }
-        if self.options.bound(self.grids.distinct()) == GridBound::Union {
+        if self.options.bound_for(self.grids.distinct()) == GridBound::Union {
             return self.bound(scope, batch, &self.grids.points);
         }
         // The mean of the bounds, not their sum, because priors of parameters are to count once.
@@ -154,14 +154,14 @@ impl GpModel for SparseGrid {
         let each = |values: &[f64]| values.iter().flat_map(|value| [*value; 2]).collect::<Vec<_>>();
         let (mean, sd) = (each(&units.input_mean), each(&units.input_sd));
         let raw = self.domain.raw().to_vec();
-        self.domain.set_scales(sd, mean);
-        self.domain.set_raw(&raw);
+        self.domain.put_scales(sd, mean);
+        self.domain.put_raw(&raw);
         start(&mut self.likelihood, std::iter::empty(), data, units);
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let largest = self.grids.all.iter().map(|grid| grid.members.len()).max().unwrap_or(0);
-        let union = self.options.bound(self.grids.distinct()) == GridBound::Union;
+        let union = self.options.bound_for(self.grids.distinct()) == GridBound::Union;
         let m = if union { self.grids.distinct() } else { largest } as f64;
         let step = (8.0 * size.rows as f64 * m).min(self.budget(size.rows, compute.precision) as f64);
         let combined = match self.options.combination {

@@ -7,7 +7,7 @@ use super::{SparseGrid, UNION};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 
 /// How partial grids are combined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +75,13 @@ impl Default for SparseGridOptions {
 /// With more rows than this, variances that take n² operations give a warning.
 const MANY: usize = 30_000;
 
+setters!(SparseGridOptions {
+    level: usize,
+    combination: Combination,
+    variance: GridVariance,
+    bound: Option<GridBound>,
+});
+
 impl Kind for SparseGridOptions {
     const NAME: &'static str = "sparse-grid";
 }
@@ -118,7 +125,7 @@ impl ModelOptions for SparseGridOptions {
 
 impl SparseGridOptions {
     /// The objective for this number of distinct points.
-    pub(super) fn bound(&self, distinct: usize) -> GridBound {
+    pub(super) fn bound_for(&self, distinct: usize) -> GridBound {
         let usual = match self.combination == Combination::Union || distinct <= UNION {
             true => GridBound::Union,
             false => GridBound::Partial,

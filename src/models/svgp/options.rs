@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 use crate::models::prior::alike;
 use crate::models::variational::Covariance;
 use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
@@ -22,6 +22,16 @@ pub struct SvgpOptions {
     /// How training goes through the data.
     pub batches: Minibatches,
 }
+
+impl Default for SvgpOptions {
+    /// 512 inducing inputs with all covariances, moved by natural gradients.
+    fn default() -> Self {
+        let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
+        Self { inducing: 512, covariance: Covariance::Full, batches }
+    }
+}
+
+setters!(SvgpOptions { inducing: usize, covariance: Covariance, batches: Minibatches });
 
 impl Kind for SvgpOptions {
     const NAME: &'static str = "svgp";

@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 use crate::models::svgp::{Svgp, SvgpOptions};
 use crate::models::variational::Covariance;
 use crate::train::TrainConfig;
@@ -56,6 +56,32 @@ impl SwsgpOptions {
         self.nugget > 0.0 && self.neighbours >= inducing && self.divergence == 1.0
     }
 }
+
+impl Default for SwsgpOptions {
+    /// 512 inducing inputs, 16 of them for each row.
+    fn default() -> Self {
+        let (covariance, batches) = (Covariance::Full, Minibatches::default());
+        Self {
+            inducing: 512,
+            neighbours: 16,
+            divergence: as_published(),
+            union: false,
+            nugget: NUGGET,
+            covariance,
+            batches,
+        }
+    }
+}
+
+setters!(SwsgpOptions {
+    inducing: usize,
+    neighbours: usize,
+    divergence: f64,
+    union: bool,
+    nugget: f64,
+    covariance: Covariance,
+    batches: Minibatches,
+});
 
 impl Kind for SwsgpOptions {
     const NAME: &'static str = "swsgp";

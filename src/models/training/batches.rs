@@ -5,7 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
 use crate::data::RowFile;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::train::{Adam, Optimizer, TrainConfig};
 
@@ -27,13 +27,12 @@ impl Rows for Observations {
     }
 
     fn gather(&self, rows: &[usize]) -> Result<Observations> {
+        if let Some(row) = rows.iter().find(|row| **row >= self.n()) {
+            return Err(Error::shape("a row", format!("one of {}, counted from 0", self.n()), row.to_string()));
+        }
         let pick = |values: &[f64]| rows.iter().map(|&i| values[i]).collect::<Vec<f64>>();
-        Ok(Observations {
-            x: rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect(),
-            d: self.d,
-            y: pick(&self.y),
-            auxiliary: self.auxiliary.as_deref().map(pick),
-        })
+        let x = rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect();
+        Ok(Self::unchecked(x, self.d, pick(&self.y), self.auxiliary.as_deref().map(pick)))
     }
 }
 

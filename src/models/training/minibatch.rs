@@ -105,7 +105,7 @@ fn fit_over<M: SumOverRows>(
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
         if outcome.is_err() {
-            parameter.set_raw(before);
+            parameter.put_raw(before);
         }
     }
     let mut outcome = outcome?;
@@ -399,7 +399,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         let moved = self.model.parameters_mut().into_iter().zip(variational).filter(|(_, variational)| *variational);
         for ((_, parameter), _) in moved {
             let (own, others) = rest.split_at(parameter.len());
-            parameter.set_raw(own);
+            parameter.put_raw(own);
             rest = others;
         }
         Ok(())

@@ -86,7 +86,8 @@ const ENOUGH: f64 = 1e-4;
 const PATIENCE: usize = 2;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
-/// How much better per row, on all rows, the result of a sample must be than the data's own start.
+/// A result found on a sample replaces the data's own start only if its objective per row, on all rows, is lower by
+/// this.
 const LEAD: f64 = 0.01;
 /// The share of the training's time that its race may take. With a checkpoint it may take all: only a whole race is
 /// worth going on from.
@@ -203,12 +204,12 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
         }
         Lengths::Single { places, short } => {
             let mut parameters = other.model.parameters_mut();
-            places.iter().for_each(|at| parameters[*at].1.set_internal(&[*short]));
+            places.iter().for_each(|at| parameters[*at].1.put_internal(&[*short]));
         }
     }
     let mut own = Runner { name: "data's own", model: light, loss: None };
     own.loss = legs.run(&mut *own.model, shown, STEPS);
-    // A start that leads without any steps of its own need not make them.
+    // If the isotropic optimum already leads, it needs no further steps.
     if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
         other.loss = legs.run(&mut *other.model, shown, STEPS);
     }
@@ -249,7 +250,7 @@ fn placed(model: &mut dyn GpModel, raw: &[f64]) -> bool {
     let mut at = 0;
     for (_, parameter) in model.parameters_mut() {
         let end = at + parameter.len();
-        parameter.set_raw(&raw[at..end]);
+        parameter.put_raw(&raw[at..end]);
         at = end;
     }
     true
@@ -303,7 +304,7 @@ fn make_equal(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)]) {
     each(model, columns, |p, sd| {
         let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
         let common = (ratios / sd.len() as f64).exp();
-        p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
+        p.put_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
     });
 }
 

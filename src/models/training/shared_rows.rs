@@ -47,8 +47,8 @@ pub(crate) fn named(message: &mut Message) -> Result<Vec<usize>> {
 /// # Errors
 /// What reading them reports.
 pub(crate) fn collected(rows: &dyn Rows, d: usize, numbers: &[usize]) -> Result<Observations> {
-    let mut all = Observations { x: Vec::with_capacity(numbers.len() * d), d, y: Vec::new(), auxiliary: None };
-    all.y.reserve_exact(numbers.len());
+    let (x, y) = (Vec::with_capacity(numbers.len() * d), Vec::with_capacity(numbers.len()));
+    let mut all = Observations::unchecked(x, d, y, None);
     numbers.chunks(CHUNK).try_for_each(|chunk| all.append(rows.gather(chunk)?))?;
     Ok(all)
 }
@@ -67,8 +67,8 @@ pub(crate) fn inputs(source: &dyn SharedRows, keep: Option<usize>) -> Result<Obs
         let rows = source.gather(&(start..n.min(start + CHUNK)).collect::<Vec<_>>())?;
         match keep {
             Some(column) => x.extend(rows.x[column..].iter().step_by(d)),
-            None => x.extend(rows.x),
+            None => x.extend_from_slice(&rows.x),
         }
     }
-    Ok(Observations { x, d: keep.map_or(d, |_| 1), y: vec![0.0; n], auxiliary: None })
+    Ok(Observations::unchecked(x, keep.map_or(d, |_| 1), vec![0.0; n], None))
 }

@@ -293,7 +293,7 @@ impl Member {
             let Some((own, others)) = rest.split_at_checked(parameter.len()) else {
                 return Err(Error::shape(path, parameter.len().to_string(), rest.len().to_string()));
             };
-            parameter.set_raw(own);
+            parameter.put_raw(own);
             (parameter.fixed, rest) = (fixed, others);
         }
         let (first, n) = match source {

@@ -19,7 +19,7 @@ pub fn start<'a>(
     let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     for (mean, level) in means.zip(likelihood.initialise(targets)) {
         if let Mean::Constant(constant) | Mean::Linear { constant, .. } = mean {
-            constant.set_internal(&[level]);
+            constant.put_internal(&[level]);
         }
     }
 }
