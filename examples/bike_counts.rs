@@ -20,7 +20,7 @@ use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Svgp;
-use cagey::plot::{Component, Components, Curve, Frame, Points};
+use cagey::plot::{Component, Components, Curve, Figure, Frame, Points};
 use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

@@ -16,7 +16,7 @@ use cagey::models::cagp::{Actions, Cagp, IterativeCagp, Layout};
 use cagey::models::ordering::RowOrder;
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::Parameters;
-use cagey::plot::{Fields, Frame, LearningCurve, Points, Row, Run};
+use cagey::plot::{Fields, Figure, Frame, LearningCurve, Points, Row, Run};
 use cagey::products::BlockSparse;
 use cagey::scope::{Scope, to_f64};
 use cagey::solvers::Probes;

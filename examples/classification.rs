@@ -20,7 +20,7 @@ use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Svgp;
 use cagey::models::{Observations, fit};
-use cagey::plot::{Decision, Frame, Points};
+use cagey::plot::{Decision, Figure, Frame, Points};
 use cagey::train::{Adam, Optimizer, Outcome, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

@@ -9,7 +9,7 @@ use cagey::data::{Dataset, ReadOptions, Split, read_training};
 use cagey::fitted::{Calibrate, Fitted, Registry, Settings};
 use cagey::metrics::{Predictive, score};
 use cagey::params::Prior;
-use cagey::plot::{Component, Components, Curve, Frame, Points};
+use cagey::plot::{Component, Components, Curve, Figure, Frame, Points};
 use cagey::train::{Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

@@ -21,7 +21,7 @@ use cagey::models::experts::{Experts, Partition, Shared};
 use cagey::models::inducing::{self, Choice};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
-use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use cagey::{Error, Result};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -20,7 +20,7 @@ use cagey::models::inducing::{self, Choice};
 use cagey::models::sgpr::Sgpr;
 use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
-use cagey::plot::{Frame, LearningCurve, Run};
+use cagey::plot::{Figure, Frame, LearningCurve, Run};
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};

@@ -14,7 +14,7 @@ use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Svgp;
-use cagey::plot::{Frame, Reliability};
+use cagey::plot::{Figure, Frame, Reliability};
 use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

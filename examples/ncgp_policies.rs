@@ -14,7 +14,7 @@ use cagey::models::Observations;
 use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::posterior::{Marginals, Posterior};
-use cagey::plot::{Fields, Frame, Points, Row};
+use cagey::plot::{Fields, Figure, Frame, Points, Row};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

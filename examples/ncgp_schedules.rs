@@ -13,7 +13,7 @@ use cagey::likelihoods::{Likelihood, Poisson, RateLink};
 use cagey::models::Observations;
 use cagey::models::cagp::NewtonCagp;
 use cagey::models::laplace::LaplaceGp;
-use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

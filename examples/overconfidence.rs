@@ -16,7 +16,7 @@ use cagey::models::ordering::RowOrder;
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Svgp;
 use cagey::models::{Model, Observations, fit};
-use cagey::plot::{Component, Components, Curve, Frame, Points};
+use cagey::plot::{Component, Components, Curve, Figure, Frame, Points};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

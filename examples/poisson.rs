@@ -18,7 +18,7 @@ use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Svgp;
 use cagey::models::{Observations, fit};
-use cagey::plot::{Curve, Frame, Points, Posterior1d};
+use cagey::plot::{Curve, Figure, Frame, Points, Posterior1d};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

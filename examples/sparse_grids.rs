@@ -16,7 +16,7 @@ use cagey::kernels::Kernel;
 use cagey::models::Observations;
 use cagey::models::posterior::Posterior;
 use cagey::models::sparse_grid::{Domain, GridVariance, SparseGrid, SparseGridOptions};
-use cagey::plot::{Frame, LearningCurve, Run};
+use cagey::plot::{Figure, Frame, LearningCurve, Run};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

@@ -20,7 +20,7 @@ use cagey::models::posterior::Marginals;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
-use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use cagey::train::{Adam, Optimizer, Record, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;

@@ -3,8 +3,8 @@
 use cagey::Error;
 use cagey::metrics::ReliabilityBin;
 use cagey::plot::{
-    Against, Calibration, Component, Components, Curve, Decision, Fields, Frame, LearningCurve, PartPoints, Parts,
-    Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples,
+    Against, Calibration, Component, Components, Curve, Decision, Fields, Figure, Frame, LearningCurve, PartPoints,
+    Parts, Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples,
 };
 use std::fs;
 use std::io::Read;

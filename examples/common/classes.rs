@@ -18,7 +18,7 @@ use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::{Correlated, Posterior};
 use cagey::models::svgp::Svgp;
 use cagey::params::Parameters;
-use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
 
 /// The data to learn from and to score on.

@@ -14,7 +14,7 @@ mod watch;
 use std::path::PathBuf;
 
 use cagey::data::{ReadOptions, read_training};
-use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use cagey::{Error, Result};
 use clap::{Parser, ValueEnum};
 use run::Case;

@@ -5,12 +5,11 @@ use super::colour::{BLUE, GREY, INK};
 use super::data::{Frame, lengths, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
 use plotters::style::Color;
 use statrs::distribution::{Binomial, DiscreteCDF};
-use std::path::Path;
 
 /// The opacity of the region that chance alone explains.
 pub(super) const CHANCE: f64 = 0.25;
@@ -32,15 +31,7 @@ pub struct Calibration<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Calibration<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Calibration<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 520)))?);
         if self.nominal.len() != self.observed.len() {

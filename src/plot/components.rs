@@ -6,11 +6,10 @@ use super::data::{Curve, Frame, Points, nothing};
 use super::layout::{Entry, Swatch, stack};
 use super::panel::LABEL_SIZE;
 use super::posterior1d::{SIZE, curve_legend, x_axis};
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::Scene;
 use super::text;
 use crate::Result;
-use std::path::Path;
 
 /// One summand of an additive model.
 #[derive(Clone, Copy, Debug)]
@@ -38,15 +37,7 @@ pub struct Components<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Components<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) without any part.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Components<'_> {
     fn scene(&self) -> Result<Scene> {
         let rows = self.parts.len() as u32 + 1;
         let size = self.frame.size.unwrap_or((SIZE.0, (90 + 165 * rows).clamp(SIZE.1, 4000)));

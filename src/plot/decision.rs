@@ -6,10 +6,9 @@ use super::data::{Frame, Points, nothing};
 use super::layout::{Entry, Swatch};
 use super::posterior1d::SIZE;
 use super::posterior2d::{Grid, Map};
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// Probability of the second class with the points of both classes, and beside it the standard deviation of the latent
 /// function. Both panels show the boundary, where the probability is a half.
@@ -29,15 +28,7 @@ pub struct Decision<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Decision<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior2d::save`](super::Posterior2d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Decision<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
         for (_, points) in &self.classes {

@@ -6,10 +6,9 @@ use super::data::{Frame, Points, lengths, nothing};
 use super::layout::{Entry, RIGHT, Swatch, head};
 use super::panel::{Area, LABEL_SIZE, Panel};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// The room for the names of rows, and between panels.
 const NAMES: f64 = 40.0;
@@ -36,15 +35,7 @@ pub struct Fields<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Fields<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Fields<'_> {
     fn scene(&self) -> Result<Scene> {
         let rows = self.rows.len() as f64;
         let size = self.frame.size.unwrap_or((SIZE.0, (100.0 + 200.0 * rows).clamp(500.0, 4000.0) as u32));

@@ -5,10 +5,9 @@ use super::colour::LINES;
 use super::data::{Frame, lengths, nothing};
 use super::layout::{Entry, Swatch, stack};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// One training run.
 #[derive(Clone, Copy, Debug)]
@@ -45,15 +44,7 @@ pub struct LearningCurve<'a> {
     pub frame: Frame<'a>,
 }
 
-impl LearningCurve<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for LearningCurve<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or(SIZE))?);
         let places = self.runs.iter().map(|run| self.places(run)).collect::<Result<Vec<_>>>()?;
@@ -88,7 +79,9 @@ impl LearningCurve<'_> {
         }
         Ok(scene)
     }
+}
 
+impl LearningCurve<'_> {
     /// The horizontal places of a run.
     fn places(&self, run: &Run) -> Result<Vec<f64>> {
         match self.against {

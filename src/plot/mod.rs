@@ -1,11 +1,11 @@
 //! Figures of models and their fits, as SVG or PNG by the extension of the file's name.
 //!
-//! Every figure is a plain struct over slices with a method `save(path)`. Values that are not finite are skipped; a
+//! Every [`Figure`] is a plain struct over slices with a method `save(path)`. Values that are not finite are skipped; a
 //! figure with nothing to draw is an error, and so are slices whose lengths do not fit together. A file appears whole
 //! or not at all. The typeface is part of the crate, so text needs no installed fonts.
 //!
 //! ```
-//! use cagey::plot::{Curve, Frame, Posterior1d};
+//! use cagey::plot::{Curve, Figure, Frame, Posterior1d};
 //! let x: Vec<f64> = (0..50).map(|i| 0.1 * f64::from(i)).collect();
 //! let mean: Vec<f64> = x.iter().map(|x| x.sin()).collect();
 //! let curve = Curve::gaussian(&x, &mean, &[0.2; 50]);
@@ -46,6 +46,6 @@ pub use parts::{PartPoints, Parts};
 pub use posterior1d::Posterior1d;
 pub use posterior2d::Posterior2d;
 pub use reliability::Reliability;
-pub use render::check_format;
+pub use render::{Figure, check_format};
 pub use samples::Samples;
 pub use scores::{Scored, Scores};

@@ -1,13 +1,11 @@
 //! The parts of a weighted sum of sparse models: where their inducing inputs lie, and their coefficients.
 
-use std::path::Path;
-
 use super::axis::Axis;
 use super::colour::{AXIS, GREY, VIRIDIS, along};
 use super::data::{Frame, Points, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
 use plotters::style::RGBColor;
@@ -32,15 +30,7 @@ pub struct Parts<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Parts<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior2d::save`](super::Posterior2d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Parts<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
         for part in self.parts {
@@ -77,7 +67,9 @@ impl Parts<'_> {
         }
         Ok(scene)
     }
+}
 
+impl Parts<'_> {
     fn colour(&self, index: usize) -> RGBColor {
         // The lightest colours are hard to see on paper.
         along(&VIRIDIS, 0.85 * index as f64 / (self.parts.len().max(2) - 1) as f64)

@@ -4,10 +4,9 @@ use super::axis::Axis;
 use super::colour::{BAND_OPACITY, BLUE, GREY, VERMILION};
 use super::data::{Curve, Frame, Points};
 use super::layout::{Entry, Swatch, stack};
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// The size of a figure in pixels unless its frame says otherwise.
 pub(super) const SIZE: (u32, u32) = (1000, 620);
@@ -33,17 +32,9 @@ impl<'a> Posterior1d<'a> {
         let (training, held_out) = (Points::default(), Points::default());
         Self { curve, training, held_out, mark: None, frame: Frame::default() }
     }
+}
 
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) for another ending or an unusable size,
-    /// [`Error::Shape`](crate::Error::Shape) for slices of different lengths, [`Error::Data`](crate::Error::Data) when
-    /// nothing is finite, [`Error::Io`](crate::Error::Io) when the file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Posterior1d<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or(SIZE))?);
         let curve = self.curve.checked("the posterior")?;

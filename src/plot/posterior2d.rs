@@ -6,11 +6,10 @@ use super::data::{Frame, Points, lengths, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::panel::{Area, Panel, TICK_SIZE};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Align, Pen, Scene};
 use crate::{Error, Result};
 use plotters::style::RGBColor;
-use std::path::Path;
 
 /// The room for a colour bar without its labels.
 const BAR: f64 = 24.0;
@@ -34,16 +33,7 @@ pub struct Posterior2d<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Posterior2d<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) when a grid axis
-    /// does not increase.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Posterior2d<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
         self.training.check("training points")?;

@@ -6,12 +6,11 @@ use super::colour::{BLUE, GREY, INK};
 use super::data::{Frame, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
 use crate::metrics::ReliabilityBin;
 use plotters::style::Color;
-use std::path::Path;
 
 /// Half the width of a bin's grey bar, as a share of the axis.
 const HALF: f64 = 0.03;
@@ -27,15 +26,7 @@ pub struct Reliability<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Reliability<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Reliability<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 520)))?);
         let n: usize = self.bins.iter().map(|bin| bin.count).sum();

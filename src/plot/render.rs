@@ -50,6 +50,29 @@ pub fn check_format(path: &Path) -> Result<()> {
     Format::of(path).map(drop)
 }
 
+/// What can be drawn.
+pub(super) trait Draw {
+    /// The drawing.
+    fn scene(&self) -> Result<Scene>;
+}
+
+/// A figure that can be saved.
+pub trait Figure {
+    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for another ending or an unusable size, [`Error::Shape`] for slices of different lengths,
+    /// [`Error::Data`] when nothing is finite, no path or part is given, or a grid axis does not increase,
+    /// [`Error::Io`] when the file cannot be written.
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>;
+}
+
+impl<F: Draw> Figure for F {
+    fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.scene()?.save(path.as_ref())
+    }
+}
+
 impl Scene {
     /// Writes the figure to `path` in the format that its extension names.
     pub fn save(&self, path: &Path) -> Result<()> {

@@ -5,10 +5,9 @@ use super::colour::{BAND_OPACITY, BLUE, GREY, INK, LINES};
 use super::data::{Curve, Frame, Points, lengths, nothing, pick};
 use super::layout::{Entry, Swatch, stack};
 use super::posterior1d::{SIZE, curve_legend, x_axis};
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// The posterior mean and 95 % band with functions drawn from the posterior.
 #[derive(Clone, Copy, Debug)]
@@ -23,15 +22,7 @@ pub struct Samples<'a> {
     pub frame: Frame<'a>,
 }
 
-impl Samples<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) without any path.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Samples<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or(SIZE))?);
         let curve = self.curve.checked("the posterior")?;

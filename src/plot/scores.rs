@@ -5,10 +5,9 @@ use super::colour::LINES;
 use super::data::{Frame, nothing};
 use super::layout::{Entry, Swatch, stack};
 use super::posterior1d::SIZE;
-use super::render::check_size;
+use super::render::{Draw, check_size};
 use super::scene::{Pen, Scene};
 use crate::Result;
-use std::path::Path;
 
 /// One model.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +34,7 @@ pub struct Scores<'a> {
 /// Shorter times, in seconds, are drawn as this.
 const LEAST: f64 = 1e-3;
 
-impl Scores<'_> {
-    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
-    ///
-    /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save).
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.scene()?.save(path.as_ref())
-    }
-
+impl Draw for Scores<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or(SIZE))?);
         let name = |given, otherwise| if str::is_empty(given) { otherwise } else { given };

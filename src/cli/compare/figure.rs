@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cagey::Result;
-use cagey::plot::{Frame, Scored, Scores};
+use cagey::plot::{Figure, Frame, Scored, Scores};
 
 use super::candidate::{Candidate, mean_and_error};
 

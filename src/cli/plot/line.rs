@@ -7,7 +7,7 @@ use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
-use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
+use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d};
 use cagey::{Error, Result};
 use rayon::prelude::*;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cagey::fitted::Fitted;
-use cagey::plot::{Frame, PartPoints, Parts, Points};
+use cagey::plot::{Figure, Frame, PartPoints, Parts, Points};
 use cagey::{Error, Result};
 
 /// Draws the inducing inputs over the first two columns, and the coefficient of each part.

@@ -5,7 +5,7 @@ use std::path::Path;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{calibration_curve, pit_curve, probability_transform, reliability};
-use cagey::plot::{Calibration, Frame, LearningCurve, Reliability, Run};
+use cagey::plot::{Calibration, Figure, Frame, LearningCurve, Reliability, Run};
 use cagey::{Error, Result};
 
 use super::super::data::targets;

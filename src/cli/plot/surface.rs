@@ -5,7 +5,7 @@ use std::path::Path;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
-use cagey::plot::{Decision, Frame, Points, Posterior2d};
+use cagey::plot::{Decision, Figure, Frame, Points, Posterior2d};
 use cagey::{Error, Result};
 
 use super::{evenly, training, two_classes};

@@ -84,14 +84,14 @@ impl CagpOptions {
     }
 
     /// The rank of the first policy.
-    fn first(&self) -> usize {
+    fn rank(&self) -> usize {
         self.first.unwrap_or(self.actions / 4).max(1)
     }
 
     /// The policy that chooses actions in a solve.
-    fn policy(&self, kernel: &Kernel, context: &Context) -> Result<Box<dyn Policy>> {
+    fn solver(&self, kernel: &Kernel, context: &Context) -> Result<Box<dyn Policy>> {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
-        let first = self.first();
+        let first = self.rank();
         Ok(match self.policy {
             ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient | ActionPolicy::ClassGradients => {
                 Box::new(Residual)
@@ -131,7 +131,7 @@ impl CagpOptions {
             ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
             ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
             ActionPolicy::Random => NewtonPolicy::Random(context.seed),
-            ActionPolicy::Preconditioned => NewtonPolicy::Preconditioned(self.first()),
+            ActionPolicy::Preconditioned => NewtonPolicy::Preconditioned(self.rank()),
             _ => {
                 let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
                 let others = "gradient, class-gradients, preconditioned, learned, cg, cholesky, lanczos or random";
@@ -224,7 +224,7 @@ impl ModelOptions for CagpOptions {
             _ => IterGpOptions::budget(actions),
         };
         let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
-        let policy = self.policy(&prior.kernel, context)?;
+        let policy = self.solver(&prior.kernel, context)?;
         let model = IterativeCagp::new(prior.kernel, policy, options);
         let prior = Prior { mean: prior.mean, ..model.prior };
         Ok(Box::new(IterativeCagp { prior, objective, refresh, ..model }))

@@ -53,7 +53,7 @@ pub(super) fn hold(experts: &Experts, talk: &mut Talk, size: usize, data: Data, 
 
 /// A message with these rows.
 fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
-    let (mut message, rows) = (Message::default(), data.gather(rows)?);
+    let (mut message, rows) = (Message::default(), data.gather(rows)?.into_values());
     put(&mut message, "x", rows.x);
     put(&mut message, "y", rows.y);
     if let Some(values) = rows.auxiliary {
