@@ -11,11 +11,11 @@
 mod actions;
 mod blocks;
 mod explained;
-mod face;
 mod gram;
 mod grow;
 mod iterative;
 mod left_out;
+mod model;
 mod newton;
 mod objective;
 mod options;

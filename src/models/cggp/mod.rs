@@ -6,7 +6,7 @@
 //! (Wenger, Pleiss, Hennig, Cunningham and Gardner 2022). And every quadratic form is a lower bound, so that variances
 //! err towards the prior.
 
-mod face;
+mod model;
 mod objective;
 mod options;
 mod posterior;

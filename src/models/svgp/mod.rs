@@ -1,7 +1,7 @@
 //! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational
 //! Gaussian process classification*): any likelihood, minibatches, several latent functions.
 
-mod face;
+mod model;
 mod natural;
 #[cfg(feature = "gpu")]
 mod on_device;

@@ -6,7 +6,7 @@
 //! 8, … epochs, with the lengthscales at that time. If q also has a diagonal covariance, Adam leaves alone the
 //! parameters that a batch does not see. If the inducing inputs are trained, neighbours are found anew in every step.
 
-mod face;
+mod model;
 mod neighbours;
 mod options;
 

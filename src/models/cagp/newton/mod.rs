@@ -18,10 +18,10 @@
 mod act;
 mod bound;
 mod directions;
-mod face;
 mod fixed;
 mod learned;
 mod low_rank;
+mod model;
 mod observed;
 mod products;
 mod report;

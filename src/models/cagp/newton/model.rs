@@ -5,7 +5,7 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::cagp::CagpPosterior;
-use crate::models::cagp::face::small;
+use crate::models::cagp::model::small;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
