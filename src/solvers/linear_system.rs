@@ -5,11 +5,27 @@ use std::fmt::Debug;
 use burn::tensor::Tensor;
 
 use super::covariance::NoisyCovariance;
-use super::operator::LinearOperator;
 use super::pivoted_cholesky::Columns;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
+
+/// A symmetric positive definite matrix, given only by its products with blocks of vectors.
+pub trait LinearOperator {
+    /// The order `n` of the matrix.
+    fn order(&self) -> usize;
+
+    /// `A V` for a row-major block `V [n, t]`.
+    ///
+    /// # Errors
+    /// What the product reports; [`Shape`](crate::Error::Shape) when `v` does not have `n` rows.
+    fn apply(&self, v: &[f64]) -> Result<Vec<f64>>;
+
+    /// The relative rounding error of [`apply`](Self::apply). It limits the residuals that any solver can reach.
+    fn epsilon(&self) -> f64 {
+        f64::EPSILON
+    }
+}
 
 /// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N. Both are given by their
 /// products.

@@ -2,15 +2,15 @@
 
 mod baseline;
 mod candidate;
-mod figure;
 mod folds;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::Plan;
+use cagey::plot::{Figure, Frame, Scored, Scores};
 use cagey::train::{Observer, Progress};
 use clap::Args;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use super::model::kinds::{self, KindGroups};
 use super::training::TrainOptions;
 use super::{memory, output, report, scoring, settings};
 use baseline::Baseline;
-use candidate::{Candidate, Fit, Trial};
+use candidate::{Candidate, Fit, Trial, mean_and_error};
 use folds::Folds;
 
 /// Fit several models or kernels to the same rows and compare their scores
@@ -142,7 +142,7 @@ impl Compare {
         }
         self.print(&mut candidates, &schema.target)?;
         match &self.figure {
-            Some(figure) => figure::draw(&candidates, figure),
+            Some(figure) => draw(&candidates, figure),
             None => Ok(()),
         }
     }
@@ -199,4 +199,18 @@ fn scored(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Opt
             None
         }
     }
+}
+
+/// Draws the scores of the candidates with their errors against the time they took.
+fn draw(candidates: &[Candidate], path: &Path) -> Result<()> {
+    let all: Vec<Scored> = candidates
+        .iter()
+        .map(|candidate| {
+            let (score, error) = mean_and_error(&candidate.rows());
+            let seconds = candidate.over_folds(|run| run.seconds);
+            Scored { name: &candidate.name, seconds, score, error: error.unwrap_or(0.0) }
+        })
+        .collect();
+    let name = candidates.first().map_or("", |candidate| candidate.runs[0].scores.name);
+    Scores { all: &all, frame: Frame { y: name, ..Frame::default() } }.save(path)
 }

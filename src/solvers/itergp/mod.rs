@@ -13,13 +13,13 @@
 //! differentiable, through the residuals into the actions and through every product ("unrolled"). In any other scope,
 //! actions are plain numbers, and a batch form at fixed S gives the gradients ("detached").
 
-mod observer;
 mod options;
 mod run;
 
+use std::ops::ControlFlow;
+
 use burn::tensor::Tensor;
 
-pub use observer::{SolveHistory, SolveObserver, Step};
 pub use options::{IterGpOptions, SolveReport, Stop};
 
 pub use super::basis::Basis;
@@ -114,4 +114,37 @@ pub fn itergp_from(
     observer: Option<&mut dyn SolveObserver>,
 ) -> Result<Solve> {
     Run::new(system, Some(start))?.solve(policy, options, observer)
+}
+
+/// The state after a block of actions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Actions taken so far.
+    pub actions: usize,
+    /// ‖r‖ of the recursion.
+    pub residual: f64,
+    /// ‖y‖.
+    pub scale: f64,
+    /// The decrease of the summed posterior variance at the data that this block alone causes: tr(K ΔC K) ≥ 0.
+    pub explained: f64,
+}
+
+/// Sees every step of a solve and may end it. The decrease of uncertainty is computed only for an observer.
+pub trait SolveObserver {
+    /// Called after each block of actions. `Break` ends the solve as [`Stop::Interrupted`].
+    fn step(&mut self, step: &Step) -> ControlFlow<()>;
+}
+
+/// Records every step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SolveHistory {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+}
+
+impl SolveObserver for SolveHistory {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.steps.push(*step);
+        ControlFlow::Continue(())
+    }
 }

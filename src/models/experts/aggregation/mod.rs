@@ -47,7 +47,6 @@
 
 mod committee;
 mod covariances;
-mod nearest;
 mod nested;
 mod poe;
 mod record;
@@ -150,7 +149,7 @@ const VAGUE: f64 = 1e-9;
 pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
     let local = Experts::new("experts", chunk.local, chunk.prior)?;
     if local.count == 1 {
-        return Ok(nearest::aggregate(&local));
+        return Ok(nearest(&local));
     }
     match rule {
         Rule::Poe | Rule::Gpoe | Rule::GpoeEntropy | Rule::GpoeEntropyNormalised => Ok(poe::aggregate(rule, &local)),
@@ -163,7 +162,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
                 return Err(Error::shape("the communication expert", "1", communication.count.to_string()));
             }
             if augmented.experts.mean.is_empty() && augmented.experts.variance.is_empty() {
-                return Ok(nearest::aggregate(&communication));
+                return Ok(nearest(&communication));
             }
             let experts = Experts::new("augmented experts", augmented.experts, chunk.prior)?;
             Ok(committee::grbcm(&communication, &experts))
@@ -181,8 +180,20 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
             };
             Ok(weights::aggregate(&local, weighted.weights, among))
         }
-        Rule::Nearest => Ok(nearest::aggregate(&local)),
+        Rule::Nearest => Ok(nearest(&local)),
     }
+}
+
+/// Takes the expert of the least variance: the nearest one as the kernel measures distance.
+fn nearest(experts: &Experts) -> Aggregated {
+    let mut all = Aggregated::of(experts.rows);
+    for row in 0..experts.rows {
+        let variance = |i: usize| experts.local.variance[i * experts.rows + row];
+        let best = (0..experts.count).min_by(|&a, &b| variance(a).total_cmp(&variance(b))).unwrap_or(0);
+        let (mean, variance) = experts.at(best, row, &mut all.record);
+        all.push(mean, variance, experts.prior[row]);
+    }
+    all
 }
 
 fn missing(rule: Rule, what: &str) -> Error {
