@@ -398,6 +398,23 @@ fn nothing_to_draw_is_an_error() {
 }
 
 #[test]
+fn ticks_of_learning_curves_are_plain_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("curve.svg");
+    let drawn = |loss: &[f64]| {
+        let run = Run { name: "a", loss, seconds: &[] };
+        LearningCurve { runs: &[run], ..Default::default() }.save(&path).unwrap();
+        let svg = fs::read_to_string(&path).unwrap();
+        svg.lines().map(str::trim).filter(|line| !line.starts_with('<')).map(String::from).collect::<Vec<_>>()
+    };
+    let labels = drawn(&[0.396_125, 0.396_112, 0.396_101]);
+    assert!(labels.iter().any(|label| label.starts_with("0.39611")), "{labels:?}");
+    assert!(!labels.iter().any(|label| label.contains("×10")), "{labels:?}");
+    assert!(labels.contains(&"2".to_string()) && !labels.contains(&"1.5".to_string()), "{labels:?}");
+    assert!(drawn(&[4e7, 1e7]).iter().any(|label| label.contains("×10")));
+}
+
+#[test]
 fn lengths_must_agree() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("figure.svg");

@@ -5,6 +5,11 @@ const HUGE: f64 = 1e300;
 /// Smaller ranges are treated as empty, so that no division by a range overflows.
 const TINY: f64 = 1e-290;
 
+/// Values below this on an axis of small steps are written with a power of ten.
+const SMALL: f64 = 1e-3;
+/// The last decimal of a tick label.
+const FINEST: i32 = -9;
+
 /// Whether `value` can be drawn.
 pub(super) fn drawable(value: f64) -> bool {
     value.abs() <= HUGE
@@ -17,6 +22,8 @@ pub(super) struct Axis {
     low: f64,
     high: f64,
     logarithmic: bool,
+    /// Whether only whole numbers have a meaning.
+    whole: bool,
 }
 
 impl Axis {
@@ -32,6 +39,11 @@ impl Axis {
         Some(Self::padded(low, high, 0.01, true))
     }
 
+    /// The same axis for whole numbers, such as counts of steps.
+    pub fn whole(self) -> Self {
+        Self { whole: true, ..self }
+    }
+
     /// An axis from `low` to `high`.
     pub fn exact(low: f64, high: f64) -> Self {
         Self::padded(low, high, 0.0, false)
@@ -45,7 +57,7 @@ impl Axis {
             true if logarithmic || 0.1 * size < TINY => 1.0,
             true => 0.1 * size,
         };
-        Self { low: low - margin, high: high + margin, logarithmic }
+        Self { low: low - margin, high: high + margin, logarithmic, whole: false }
     }
 
     /// Where `value` lies between the ends, 0 to 1; none if it cannot be drawn.
@@ -67,6 +79,7 @@ impl Axis {
         let magnitude = 10_f64.powf(raw.log10().floor());
         let step = [1.0, 2.0, 5.0].into_iter().map(|digit| digit * magnitude).find(|&step| step >= raw * 0.999);
         let step = step.unwrap_or(10.0 * magnitude);
+        let step = if self.whole { step.max(1.0) } else { step };
         // A tick that lies just outside because of rounding belongs to the range.
         let (first, last) = ((self.low / step - 1e-6).ceil(), (self.high / step + 1e-6).floor());
         let size = self.low.abs().max(self.high.abs());
@@ -109,7 +122,9 @@ fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
 fn number(value: f64, step: f64, size: f64) -> String {
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
     let step_decade = (step * 1.0001).log10().floor() as i32;
-    if size < 99_999.5 && step_decade >= -4 {
+    // Values that hardly differ need many digits, but no power of ten.
+    let fine = size >= SMALL && step_decade >= FINEST;
+    if size < 99_999.5 && (step_decade >= -4 || fine) {
         return typeset(&format!("{value:.*}", (-step_decade).max(0) as usize));
     }
     if value == 0.0 {

@@ -60,6 +60,7 @@ impl Draw for LearningCurve<'_> {
         };
         let across = pairs().map(|(x, _)| x);
         let x = if self.logarithmic { Axis::logarithmic(across) } else { Axis::linear(across, 0.012) };
+        let x = if self.against == Against::Iteration { x.map(Axis::whole) } else { x };
         let y = Axis::linear(pairs().map(|(_, loss)| loss), 0.05);
         let (Some(x), Some(y)) = (x, y) else { return Err(nothing("the set of training runs")) };
         // After the last colour, the colours repeat with dashed lines.
