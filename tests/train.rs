@@ -461,6 +461,20 @@ fn resuming_gives_the_same_numbers() {
 }
 
 #[test]
+fn the_ending_says_whether_more_steps_pay() {
+    let mut bowl = from_fn(2, |x, _| Ok(quadratic(&[1.0, 1.0], x)));
+    let mut ending = |config: &TrainConfig| minimise(&mut bowl, &[3.0, -1.0], config, &mut []).unwrap().ending();
+    assert!(ending(&adam(0.01, 100)).starts_with("all 100 steps are made, and the last 50 still lowered"));
+    assert!(ending(&adam(0.01, 2000)).starts_with("converged: the last 50 steps lowered the objective by "));
+    assert!(ending(&adam(0.01, 0)).ends_with("too few to tell whether the training has converged"));
+    assert_eq!(ending(&lbfgs(1e-6, 200)), Termination::GradientTolerance.to_string());
+    // A rate that has almost vanished lowers the loss by little and proves nothing.
+    let schedule = Schedule::Linear { final_fraction: 0.0 };
+    let slow = TrainConfig::new(Optimizer::Adam(Adam { rate: 1e-3, schedule, ..Adam::default() }), 200);
+    assert!(ending(&slow).contains("still lowered"), "{}", ending(&slow));
+}
+
+#[test]
 fn time_running_out_within_a_line_search_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.ckpt");
@@ -850,7 +864,7 @@ fn observers_are_told() {
     assert_eq!(lines.lines().count(), 1 + 2 * 3 + 1, "{lines}");
     assert!(lines.starts_with("Adam: 2 parameters, 20 steps, initial points: 2\n"), "{lines}");
     assert!(lines.contains("restart 1  step     10  loss "), "{lines}");
-    assert!(lines.ends_with(": all steps made\n"), "{lines}");
+    assert!(lines.ends_with("more steps will lower it further\n"), "{lines}");
 }
 
 #[test]

@@ -78,6 +78,10 @@ pub fn description(fitted: &Fitted) -> String {
     let (settings, summary, scale) = (&fitted.settings, &fitted.summary, &fitted.target_scale);
     let names = fitted.input_names();
     let mut text = members_text(fitted) + &fitted.model.title() + "\n";
+    let (first, others) = summary.warnings.split_at(usize::from(summary.useless).min(summary.warnings.len()));
+    for warning in first {
+        let _ = writeln!(text, "  warning: {}", settings::words(warning));
+    }
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     let number = cagey::params::shown;
     let standardised = (scale.mean, scale.sd) != (0.0, 1.0);
@@ -154,7 +158,7 @@ pub fn description(fitted: &Fitted) -> String {
         };
         text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());
     }
-    for warning in &summary.warnings {
+    for warning in others {
         let _ = writeln!(text, "  warning: {}", settings::words(warning));
     }
     text

@@ -4,13 +4,13 @@ use crate::advice::Advice;
 use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
 use crate::params::shown;
-use crate::train::{Optimizer, Outcome, Termination, TrainConfig};
+use crate::train::{self, Outcome, Termination, TrainConfig};
 
 /// A warning if a training ended above the objective that it began with.
 pub fn worse(outcome: &Outcome) -> Option<Advice> {
     let mut curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
     let first = curve.next()?.loss;
-    (outcome.loss > first + PAYS).then(|| {
+    (outcome.loss > first + train::PAYS).then(|| {
         let text = format!(
             "the training ended at {} per row, above {} where it began: do not trust this fit; take a smaller rate, or \
              choose another model",
@@ -182,29 +182,13 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<Advice> {
     })
 }
 
-/// Steps at the end of a training that are checked for progress.
-const LAST: usize = 50;
 /// Trainings with at most this many steps are not checked: the user asked for exactly these.
 const FEW: usize = 10;
-/// More steps pay if the last ones lowered the objective by more than this: nats per row.
-const PAYS: f64 = 1e-3;
 
 /// A warning if all steps are made and the last of them still lowered the objective, so that it is not at a minimum.
 pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
-    let exact = matches!(config.optimizer, Optimizer::Lbfgs(_)) && outcome.termination == Termination::Steps;
-    let curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
-    let losses: Vec<f64> = curve.map(|record| record.loss).collect();
-    let last = LAST.min(losses.len() / 2);
-    let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
-    (exact && config.steps > FEW && fall > PAYS).then(|| {
-        let text = format!(
-            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more steps will \
-             lower it further",
-            config.steps,
-            shown(fall)
-        );
-        Advice::from(text).about("TrainConfig::steps")
-    })
+    let goes_on = outcome.termination == Termination::Steps && outcome.fall.is_some_and(|fall| fall.goes_on());
+    (goes_on && config.steps > FEW).then(|| Advice::from(outcome.ending()).about("TrainConfig::steps"))
 }
 
 /// A warning if the training was cut short: its result is not at a minimum, and may be far from it.

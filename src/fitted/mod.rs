@@ -21,6 +21,7 @@ mod settings;
 mod shards;
 mod stored;
 mod trust;
+mod useless;
 mod weak_prior;
 
 use std::sync::Arc;
@@ -84,6 +85,9 @@ pub struct Summary {
     pub race: Option<Race>,
     /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
+    /// Whether the first warning says that predictions are no better than those without inputs.
+    #[serde(default)]
+    pub useless: bool,
     /// The range of each input over the training rows, standardised; for rows in a file, over a sample of them.
     #[serde(default)]
     pub ranges: Option<Vec<[f64; 2]>>,

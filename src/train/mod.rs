@@ -39,5 +39,6 @@ pub(crate) use point::shifted;
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
-pub use stop::{EarlyStopping, Termination};
+pub(crate) use stop::PAYS;
+pub use stop::{EarlyStopping, Fall, Termination};
 pub use trainer::{Outcome, Trainer, minimise};

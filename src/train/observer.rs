@@ -172,7 +172,8 @@ impl<W: Write + Send> Observer for Log<W> {
     }
 
     fn finish(&mut self, outcome: &Outcome) {
-        let Outcome { loss, iterations, seconds, termination, .. } = outcome;
-        self.line(format_args!("loss {loss:.6} after {iterations} steps, {seconds:.1} s: {termination}"));
+        let Outcome { loss, iterations, seconds, .. } = outcome;
+        let ending = outcome.ending();
+        self.line(format_args!("loss {loss:.6} after {iterations} steps, {seconds:.1} s: {ending}"));
     }
 }

@@ -54,6 +54,54 @@ impl fmt::Display for Termination {
     }
 }
 
+/// Steps at the end of a training that tell whether more of them would pay.
+pub(crate) const LAST: usize = 50;
+
+/// More steps pay if so many of them lower the loss by more than this, such as nats per row.
+pub(crate) const PAYS: f64 = 1e-3;
+
+/// By how much the last steps of a training lowered its loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fall {
+    /// The number of steps.
+    pub steps: usize,
+    /// The decrease of the loss, divided by the loss scale.
+    pub by: f64,
+    /// Their mean learning rate as a share of the largest one of the training; 1 for L-BFGS.
+    pub share: f64,
+}
+
+impl Fall {
+    /// From the losses at the initial point and after each step, with the learning rates of an optimiser that has them.
+    /// The losses of a stochastic objective with `epoch` steps in an epoch are compared as means over whole epochs, in
+    /// which every row counts equally. There is none if there are too few steps.
+    pub(crate) fn of(losses: &[f64], rates: Option<&[f64]>, epoch: Option<usize>) -> Option<Self> {
+        let (steps, by) = match epoch {
+            None => {
+                let steps = LAST.min(losses.len() / 2);
+                let earlier = losses.get(losses.len().checked_sub(steps + 1)?)?;
+                (steps, earlier - losses[losses.len() - steps..].iter().copied().reduce(f64::min)?)
+            }
+            Some(epoch) => {
+                let whole = losses.len() - losses.len() % epoch;
+                let steps = (LAST.div_ceil(epoch) * epoch).min(whole / (2 * epoch) * epoch);
+                let mean = |from: usize| losses[from..from + steps].iter().sum::<f64>() / steps as f64;
+                (steps, if steps == 0 { return None } else { mean(whole - 2 * steps) - mean(whole - steps) })
+            }
+        };
+        let share = rates.map_or(1.0, |rates| {
+            let largest = rates.iter().copied().fold(0.0, f64::max);
+            rates[rates.len() - steps..].iter().sum::<f64>() / (largest * steps as f64)
+        });
+        Some(Self { steps, by, share })
+    }
+
+    /// Whether more steps, at the largest rate, would lower the loss further.
+    pub fn goes_on(&self) -> bool {
+        self.by > PAYS * self.share
+    }
+}
+
 /// Stop when the loss has not improved for a while.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EarlyStopping {

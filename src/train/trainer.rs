@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use super::checkpoint::{TrainingState, Writer};
 use super::run::{Advance, Run, Setting};
-use super::{History, Objective, Observer, Optimizer, Plan, Report, RestartReport, Termination, TrainConfig};
+use super::{Fall, History, Objective, Observer, Optimizer, Plan, Report, RestartReport, Termination, TrainConfig};
+use crate::params::shown;
 use crate::{Error, Result};
 
 /// The result of a training.
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub loss_scale: f64,
     /// Why the training, or its best restart, ended.
     pub termination: Termination,
+    /// By how much the last steps of the best restart lowered the loss; none if they are too few to tell.
+    pub fall: Option<Fall>,
     /// The learning curves of all restarts.
     pub history: History,
     /// Steps of all restarts.
@@ -42,6 +45,26 @@ impl Outcome {
     /// The loss as the objective defines it.
     pub fn total_loss(&self) -> f64 {
         self.loss * self.loss_scale
+    }
+
+    /// Why training ended, in words. If all steps were made, whether more of them would lower the loss.
+    pub fn ending(&self) -> String {
+        let Termination::Steps = self.termination else { return self.termination.to_string() };
+        let made = format!("all {} steps are made", self.restarts[self.best_restart].iterations);
+        let row = if self.loss_scale == 1.0 { "" } else { " per row" };
+        match self.fall {
+            None => format!("{made}, too few to tell whether the training has converged"),
+            Some(fall) => {
+                let (steps, by) = (fall.steps, shown(fall.by.max(0.0)));
+                match fall.goes_on() {
+                    true => format!(
+                        "{made}, and the last {steps} still lowered the objective by {by}{row}: more steps will lower \
+                         it further"
+                    ),
+                    false => format!("converged: the last {steps} steps lowered the objective by {by}{row}"),
+                }
+            }
+        }
     }
 }
 
@@ -217,7 +240,9 @@ impl Trainer {
         if let Some(best) = best(&state.runs) {
             objective.restore(&state.runs[best].objective)?;
         }
-        let outcome = outcome(state, (config, limit), cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
+        let epoch = objective.stochastic().then(|| objective.steps_per_epoch());
+        let outcome =
+            outcome(state, (config, limit, epoch), cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
         let outcome = Outcome { unsaved: unsaved.map(|error: Error| error.to_string()), ..outcome };
         observers.iter_mut().for_each(|observer| observer.finish(&outcome));
         Ok(outcome)
@@ -289,7 +314,7 @@ fn best(runs: &[Run]) -> Option<usize> {
 /// The result that a state gives, or the failure of its first run if it has no result.
 fn outcome(
     state: &TrainingState,
-    (config, limit): (&TrainConfig, usize),
+    (config, limit, epoch): (&TrainConfig, usize, Option<usize>),
     cut_short: Option<Termination>,
 ) -> Result<Outcome> {
     let restarts: Vec<_> = state.runs.iter().map(|run| run.report(limit)).collect();
@@ -300,6 +325,9 @@ fn outcome(
     };
     let ended = restarts[best_restart].termination.clone();
     let lowest = state.runs[best_restart].lowest.clone();
+    let curve = state.history.records.iter().filter(|record| record.restart == best_restart);
+    let (losses, rates): (Vec<f64>, Vec<f64>) = curve.map(|record| (record.loss, record.rate)).unzip();
+    let rates = (!matches!(config.optimizer, Optimizer::Lbfgs(_))).then_some(rates);
     Ok(Outcome {
         x: best.x,
         loss: best.loss,
@@ -309,6 +337,7 @@ fn outcome(
         iterations: restarts.iter().map(|run| run.iterations).sum(),
         evaluations: restarts.iter().map(|run| run.evaluations).sum(),
         seconds: state.seconds,
+        fall: Fall::of(&losses, rates.as_deref(), epoch),
         history: state.history.clone(),
         restarts,
         best_restart,

@@ -123,6 +123,7 @@ impl Plan {
             None => data.ranges(),
         });
         let summary = Summary { weak_prior, ranges, loss_error, ..summarise(&outcome, config, count, race, warnings) };
+        let seen = some(&data)?;
         let data = match &tables {
             // Rows that only their own rank may see are not in the file either.
             Some(_) => Observations::none(data.d),
@@ -135,7 +136,7 @@ impl Plan {
         let whereabouts = tables.as_ref().map(Tables::whereabouts);
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         let (calibration, temperature) = (None, None);
-        let fitted = Fitted {
+        let mut fitted = Fitted {
             schema,
             settings,
             input_scale,
@@ -149,6 +150,10 @@ impl Plan {
             posterior,
             members: Arc::default(),
         };
+        if let Ok(Some(warning)) = fitted.useless(&seen) {
+            fitted.summary.warnings.insert(0, warning);
+            fitted.summary.useless = true;
+        }
         Ok(fitted.calibrate(apart.as_ref()))
     }
 }
@@ -206,7 +211,7 @@ fn summarise(
     Summary {
         rows,
         optimizer: config.optimizer.name().into(),
-        termination: outcome.termination.to_string(),
+        termination: outcome.ending(),
         loss: outcome.loss,
         loss_error: None,
         iterations: before.steps + outcome.iterations,
@@ -218,6 +223,7 @@ fn summarise(
         race,
         ranges: None,
         warnings,
+        useless: false,
         history: outcome.history.clone(),
     }
 }
