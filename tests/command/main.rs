@@ -352,6 +352,26 @@ fn starts_and_weak_priors_are_told_and_can_be_left_out() {
 }
 
 #[test]
+fn a_model_that_learned_nothing_says_so_first() {
+    let folder = Folder::new();
+    let row = |i: usize| vec![(3.1 * i as f64).sin(), (6.2 * i as f64).sin()];
+    folder.write("t.csv", table(&["a", "y"], 60, row));
+    folder.write("c.csv", table(&["a", "y"], 60, |i| vec![row(i)[0], f64::from(u8::from(row(i)[0] > 0.3))]));
+    for (file, than) in [("t.csv", "the mean of the target (R² "), ("c.csv", "the shares of the classes (log loss ")] {
+        // A constant is the same for all rows.
+        let nothing = ["fit", file, "-o", "m.cagey", "--kernel", "constant"];
+        let told = folder.ok(&nothing);
+        let second = told.lines().nth(1).unwrap_or_default();
+        assert!(second.contains("nothing was learned") && second.contains(than), "{told}");
+        assert_eq!(told.matches("nothing was learned").count(), 1, "{told}");
+        let json = folder.json(&[&nothing[..], &["--json"]].concat());
+        assert!(json["warnings"][0].as_str().unwrap().starts_with("nothing was learned"), "{json}");
+        let learned = folder.ok(&["fit", file, "-o", "m.cagey"]);
+        assert!(!learned.contains("nothing was learned"), "{learned}");
+    }
+}
+
+#[test]
 fn what_ends_before_its_minimum_is_told() {
     let folder = Folder::new();
     let row = |i: usize| {
