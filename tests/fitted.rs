@@ -30,7 +30,7 @@ use cagey::models::variational::Covariance;
 use cagey::models::{self, Observations};
 use cagey::params::Prior;
 use cagey::scope::{Scope, to_f64};
-use cagey::train::{Adam, CheckpointPlan, Observer, Optimizer, Report, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Observer, Optimizer, Report, Termination, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
     let folder = tempfile::tempdir().unwrap();
@@ -775,13 +775,17 @@ fn a_training_that_was_cut_short_says_so_and_its_rows_are_left_out_as_they_are()
     let stopped = train(&config, 4);
     assert!(told(&stopped, "interrupted after 3 of at most 200 steps"), "{:?}", stopped.summary.warnings);
     assert!(told(&train(&config.clone().max_time(Duration::ZERO), usize::MAX), "the time was up after 0"));
-    assert!(!told(&train(&config, usize::MAX), "after"));
+    let ended = train(&config, usize::MAX);
+    assert!(!told(&ended, "after"));
 
-    // The same model, as if its training had come to an end.
-    let mut ended = stopped.clone();
-    ended.summary.termination = "all steps made".into();
+    // The same model, as if the time had been up.
+    let mut cut = ended.clone();
+    cut.summary.termination = Termination::MaxTime.to_string();
+    let unknown = |fitted: &Fitted| fitted.left_out().unwrap().unwrap().unknown;
+    assert_eq!(unknown(&ended), None);
+    assert!(unknown(&cut).unwrap().contains("cut short") && unknown(&stopped).is_some());
     let means = |fitted: &Fitted| fitted.leave_one_out().unwrap().1.iter().map(|p| p.mean()).collect::<Vec<_>>();
-    assert_ne!(means(&stopped), means(&ended));
+    assert_ne!(means(&cut), means(&ended));
 }
 
 /// Fewer rows than the columns need.
