@@ -844,7 +844,7 @@ fn a_forecast_is_no_proof_and_its_advice_can_be_followed() {
         assert!(kernel.contains("linear") && kernel.contains("periodic(period=1, fix=period)"), "{option}");
         folder.ok(&[&fit[..], &["--kernel", kernel]].concat());
         let mended = folder.json(&["evaluate", "m.cagey", "new.csv", "--json"]);
-        assert!(mended["r2"].as_f64().unwrap() > 0.5 && told["r2"].as_f64().unwrap() < -1.0, "{mended}");
+        assert!(mended["r2"].as_f64().unwrap() > 0.5 && told["r2"].as_f64().unwrap() < -0.5, "{mended}");
         assert!(mended["nlpd"].as_f64().unwrap() + 0.5 < told["nlpd"].as_f64().unwrap(), "{mended}");
     }
 }
