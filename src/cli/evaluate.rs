@@ -1,7 +1,6 @@
 //! `cagey evaluate`
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use cagey::Result;
 use cagey::data::ReadOptions;
@@ -17,7 +16,7 @@ use super::report;
 use super::saved::Saved;
 use super::scoring::{HeldOut, Scored};
 use super::shards::Shards;
-use super::trust::Trust;
+use super::trust::{Trust, advice_time};
 
 /// Score a model on a table with known targets
 #[derive(Debug, Args)]
@@ -52,14 +51,11 @@ pub struct Evaluate {
     splitting: Splitting,
 }
 
-/// How long to look for settings that predict better.
-const TIME: Duration = Duration::from_secs(5);
-
 /// Looks for settings that predict better, if something is wrong.
 fn advise(trust: &mut Trust, fitted: &Fitted) {
     let well = trust.diagnosis.as_ref().is_none_or(|found| found.is_well() && found.verdict == Verdict::Hold);
     if !well {
-        trust.advise(fitted, TIME);
+        trust.advise(fitted, advice_time(fitted));
     }
 }
 

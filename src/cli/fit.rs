@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::device::Transfers;
-use cagey::fitted::{Fitted, Plan, Settings};
+use cagey::fitted::{Plan, Settings};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -19,7 +19,7 @@ use super::model::{ModelOptions, device};
 use super::saved::members_json;
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
-use super::trust::Trust;
+use super::trust::{Trust, advice_time};
 use super::{memory, output, report, settings, shards};
 use crate::values;
 
@@ -123,8 +123,9 @@ impl Fit {
             // A forecast asks for other settings than rows between the others.
             let apart = held_out.as_mut().map(HeldOut::trust);
             let apart = apart.filter(|held| held.is_of_forecast() || left_out.diagnosis.is_none());
-            let left = max_time.map(|time| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed()));
-            apart.unwrap_or(&mut left_out).advise(&fitted, advice_time(&fitted, left));
+            let left = |time: Duration| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed());
+            let left = max_time.map_or(Duration::MAX, left);
+            apart.unwrap_or(&mut left_out).advise(&fitted, advice_time(&fitted).min(left));
         }
         tell_late(max_time, began);
         if self.json {
@@ -364,13 +365,6 @@ fn tell_late(max_time: Option<Duration>, began: Instant) {
 
 /// Rows of a file that are read together.
 const PART: usize = 1 << 14;
-
-/// How long to look for settings that predict better: a few times as long as the training, but only seconds, and no
-/// more than what is `left` of the user's limit.
-fn advice_time(fitted: &Fitted, left: Option<Duration>) -> Duration {
-    let seconds = Duration::from_secs_f64((2.0 + 2.0 * fitted.summary.seconds).min(10.0));
-    left.map_or(seconds, |left| left.min(seconds))
-}
 
 /// A training that is ready to begin.
 struct Prepared {

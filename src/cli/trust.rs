@@ -126,6 +126,13 @@ impl Trust {
 /// Most settings that are advised at once.
 const MOST_ADVISED: usize = 3;
 
+/// How long to look for settings that predict better: a few times as long as the training, but only seconds. Few rows
+/// take far less, unless the machine is busy.
+pub fn advice_time(fitted: &Fitted) -> Duration {
+    let seconds = if fitted.data().n() <= 200 { 20.0 } else { (2.0 + 2.0 * fitted.summary.seconds).min(10.0) };
+    Duration::from_secs_f64(seconds)
+}
+
 /// A setting that predicts better, and by how much.
 fn advice_in_words(found: &Alternative) -> String {
     let text = &found.advice.text;
