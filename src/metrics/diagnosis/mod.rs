@@ -142,9 +142,10 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Whether nothing is wrong, as far as the rows can tell. That all rows lie beyond the training rows is no fault.
+    /// Whether nothing is wrong with intervals, as far as the rows can tell. That rows lie beyond the training rows, or
+    /// that their mean predicts them better, is no fault of intervals.
     pub fn is_well(&self) -> bool {
-        let fault = |found: &Finding| !matches!(found, Finding::Beyond { .. });
+        let fault = |found: &Finding| !matches!(found, Finding::Beyond { .. } | Finding::BelowMean { .. });
         self.verdict.holds() != Some(false) && !self.findings.iter().any(fault)
     }
 }
