@@ -201,7 +201,11 @@ fn a_file_holds_every_member() {
     }
     let updated = loaded.update(&more).unwrap();
     let again = Fitted::from_bytes(&updated.to_bytes().unwrap(), &Registry::default(), None).unwrap();
-    assert_eq!(again.predict(&new).unwrap(), fitted.update(&more).unwrap().predict(&new).unwrap());
+    // A file is conditioned on all rows at once, and an update on some after the others: they differ by rounding.
+    let others = fitted.update(&more).unwrap().predict(&new).unwrap();
+    for (a, b) in again.predict(&new).unwrap().iter().zip(&others) {
+        assert!((a.mean() - b.mean()).abs() < 1e-9 && (a.sd() - b.sd()).abs() < 1e-9, "{a:?} {b:?}");
+    }
 }
 
 #[test]

@@ -53,7 +53,10 @@ fn usual() -> Option<Permissions> {
         libc::umask(mask);
         mask
     };
-    Some(Permissions::from_mode(0o666 & !u32::from(mask)))
+    // The type of masks differs between systems.
+    #[allow(clippy::useless_conversion)]
+    let mask = u32::from(mask);
+    Some(Permissions::from_mode(0o666 & !mask))
 }
 
 #[cfg(not(unix))]

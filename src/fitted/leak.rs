@@ -55,9 +55,9 @@ fn relation(rows: &[(&[f64], f64)], dated: bool) -> Option<&'static str> {
 /// Whether the rows lie on a line that is not level.
 fn is_line(rows: &[(&[f64], f64)]) -> bool {
     let n = rows.len() as f64;
-    let mean = |of: &dyn Fn(&(&[f64], f64)) -> f64| rows.iter().map(of).sum::<f64>() / n;
-    let (x, y) = (mean(&|row| row.0[0]), mean(&|row| row.1));
-    let moment = |of: &dyn Fn(f64, f64) -> f64| mean(&|row| of(row.0[0] - x, row.1 - y));
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / n;
+    let (x, y) = (mean(&mut rows.iter().map(|row| row.0[0])), mean(&mut rows.iter().map(|row| row.1)));
+    let moment = |of: &dyn Fn(f64, f64) -> f64| mean(&mut rows.iter().map(|row| of(row.0[0] - x, row.1 - y)));
     let (xx, xy, yy) = (moment(&|x, _| x * x), moment(&|x, y| x * y), moment(&|_, y| y * y));
     xx > 0.0 && yy > 0.0 && xx * yy - xy * xy <= ROUNDING * xx * yy
 }

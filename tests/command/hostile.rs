@@ -106,7 +106,7 @@ fn tables_that_the_user_names_are_read_from_anywhere() {
 fn no_control_sequence_is_printed() {
     let folder = Folder::new();
     let (column, label) = ("x\u{1b}[2J", "a\u{9b}31m\u{1b}]0;t\u{7}");
-    let row = |i: usize| format!("{},{}\n", position(i), if i % 3 == 0 { label } else { "b" });
+    let row = |i: usize| format!("{},{}\n", position(i), if i.is_multiple_of(3) { label } else { "b" });
     folder.write("t.csv", format!("{column},y\n{}", (0..30).map(row).collect::<String>()));
     folder.write("bad.csv", format!("{column},y\n\u{1b}[1mx,{label}\n"));
     let acts = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t');

@@ -16,7 +16,7 @@ fn texts_and_dates_are_read_by_default_and_names_are_left_out() {
     let folder = Folder::new();
     let row = |i: usize| {
         let (day, price) = (format!("{:02}/{:02}/2020", 1 + i / 28, 1 + i % 28), format!("\"$1,{:03}\"", 7 * i));
-        format!("{i},car {i},{},{day},{},{price}\n", ["a", "b", "c"][i % 3], i % 4 == 0)
+        format!("{i},car {i},{},{day},{},{price}\n", ["a", "b", "c"][i % 3], i.is_multiple_of(4))
     };
     folder.write("cars.csv", format!(",name,kind,day,used,price\n{}", (0..40).map(row).collect::<String>()));
     let fit = ["fit", "cars.csv", "--steps", "2", "-o", "m.cagey"];
@@ -44,7 +44,7 @@ fn texts_and_dates_are_read_by_default_and_names_are_left_out() {
 fn rows_with_gaps_are_counted_by_column() {
     let folder = Folder::new();
     let row = |i: usize| {
-        let gap = |every: usize| if i % every == 0 { String::new() } else { (i % 7).to_string() };
+        let gap = |every: usize| if i.is_multiple_of(every) { String::new() } else { (i % 7).to_string() };
         format!("{},{},{},{}\n", position(i), gap(3), gap(10), wave(i))
     };
     folder.write("gaps.csv", format!("x,age,b,y\n{}", (0..30).map(row).collect::<String>()));
@@ -121,7 +121,7 @@ fn an_unknown_category_is_a_mixture_of_the_known_ones() {
 #[test]
 fn the_noise_column_is_for_noisy_rows_only() {
     let folder = Folder::new();
-    let sd = |i: usize| if i % 2 == 0 { 0.1 } else { 0.5 };
+    let sd = |i: usize| if i.is_multiple_of(2) { 0.1 } else { 0.5 };
     folder.write("noise.csv", table(&["s", "x", "y"], 30, |i| vec![sd(i), position(i), wave(i)]));
     folder.write("with.csv", "x,s\n1,0\n2,0\n");
     folder.write("without.csv", "x,y\n1,0.8\n2,0.9\n");

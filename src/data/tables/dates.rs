@@ -155,7 +155,7 @@ pub(super) fn month(text: &str) -> Option<i8> {
     ];
     let text = text.trim().trim_end_matches('.').to_ascii_lowercase();
     let named = |name: &&str| **name == text || name[..3] == text || (text == "sept" && name.starts_with("sept"));
-    NAMES.iter().position(|name| named(&name)).map(|at| at as i8 + 1)
+    NAMES.iter().position(named).map(|at| at as i8 + 1)
 }
 
 /// `year + (days since 1 January) / (365 or 366)`.

@@ -48,10 +48,9 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn add(&mut self, cell: &Cell, index: bool) {
         let value = cell.value();
-        if !matches!(value, Value::Missing | Value::Number(_)) || !self.texts.is_empty() {
-            if self.texts.len() <= MOST_CATEGORIES && value != Value::Missing {
-                self.texts.insert(cell.label());
-            }
+        let first = !matches!(value, Value::Missing | Value::Number(_));
+        if (first || !self.texts.is_empty()) && self.texts.len() <= MOST_CATEGORIES && value != Value::Missing {
+            self.texts.insert(cell.label());
         }
         match value {
             Value::Missing => self.missing += 1,

@@ -85,7 +85,7 @@ impl Walk {
         let columns = inputs.iter().chain(output.map(|output| &output.reader)).map(|reader| reader.index);
         let mut costs: Vec<(usize, &str)> =
             lost.into_iter().zip(columns.map(|at| layout.names[at].as_str())).filter(|(rows, _)| *rows > 0).collect();
-        costs.sort_by(|a, b| b.0.cmp(&a.0));
+        costs.sort_by_key(|cost| std::cmp::Reverse(cost.0));
         let each: Vec<String> =
             costs.iter().take(MOST_NAMED).map(|(rows, name)| format!("`{name}` in {rows}")).collect();
         let more = costs.len() - each.len();
