@@ -26,7 +26,7 @@ pub enum Mean {
 }
 
 impl Mean {
-    /// The name of the mean that [suits the likelihood](crate::models::start::mean_for).
+    /// The name of the mean that suits the likelihood.
     pub const AUTO: &'static str = "auto";
 
     /// The mean with this name (`zero`, `constant` or `linear`), for `d` input columns.
