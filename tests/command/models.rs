@@ -352,7 +352,7 @@ fn numbers_stand_under_the_columns_they_belong_to() {
     let line = |kernel: &str, name: &str| {
         let fit = ["fit", "two.csv", "--kernel", kernel, "--steps", "1", "--fix", "lengthscale", "-o", "m.cagey"];
         let out = folder.ok(&fit);
-        let line = out.lines().find(|line| line.contains(name)).map(str::to_owned);
+        let line = out.lines().find(|line| line.starts_with("  kernel.") && line.contains(name)).map(str::to_owned);
         line.unwrap_or_else(|| panic!("{kernel} has no {name}: {out}"))
     };
     assert!(line("rbf(lengthscale=[2, 3])", "rbf.lengthscale").contains("a 2, b 3"));
@@ -1103,7 +1103,7 @@ fn a_sparse_grid_says_what_it_is_made_of_and_what_lies_outside() {
     assert!(folder.read("grids.svg").contains("Coefficients"));
     folder.ok(&[&fit[..], &["--grid-variance", "combination"]].concat());
     let told = folder.run(&["evaluate", "m.cagey", "t.csv"]);
-    assert!(told.err.contains("of 80 variances by the combination technique"), "{}", told.err);
+    assert!(!told.err.contains("warning: 0 of 80 variances"), "{}", told.err);
     folder.fails(
         2,
         &["fit", "t.csv", "--model", "sparse-grid", "--level", "20", "-o", "x.cagey"],
