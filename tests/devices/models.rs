@@ -30,6 +30,7 @@ fn choices() -> Vec<(&'static str, ModelChoice)> {
     let (inducing, batches) = (20, Minibatches::default());
     let svgp = |covariance| SvgpOptions { inducing, covariance, batches: batches.clone() };
     let swsgp = |union| SwsgpOptions {
+        nugget: 1e-3,
         inducing,
         neighbours: 4,
         divergence: 1.0,
