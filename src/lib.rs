@@ -69,7 +69,7 @@
 //! let data = Dataset::new(["x"], x)?.with_target("y", y)?;
 //!
 //! let model = Fit::new(&data).kernel("matern52 + linear").run()?;
-//! let prediction = model.predict_rows(&[1.25])?[0];
+//! let prediction = model.predict_rows(&[1.25])?.remove(0);
 //! assert!((prediction.mean() - 1.25f64.sin()).abs() < 0.01);
 //! let again = Fitted::from_bytes(&model.to_bytes()?, &Registry::default(), None)?;
 //! # assert_eq!(again.predict_rows(&[1.25])?[0], prediction);

@@ -25,7 +25,7 @@ use crate::train::{Observer, TrainConfig};
 /// let y = x.iter().map(|x| x.sin()).collect();
 /// let data = Dataset::new(["x"], x)?.with_target("y", y)?;
 /// let model = Fit::new(&data).kernel("matern52 + linear").model(SgprOptions::default().inducing(10)).run()?;
-/// let prediction = model.predict_rows(&[1.25])?[0];
+/// let prediction = model.predict_rows(&[1.25])?.remove(0);
 /// assert!((prediction.mean() - 1.25f64.sin()).abs() < 0.05);
 /// # Ok::<(), cagey::Error>(())
 /// ```
