@@ -322,7 +322,7 @@ const LONG: f64 = 20.0;
 /// Prints how much memory and time a large training takes. The memory is computed; the time is that of one step, times
 /// the number of steps. Refuses a training that does not fit in memory.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
-    device::on_gpu(plan.settings().compute, plan.model())?.iter().for_each(|sentence| report::say(sentence));
+    device::on_gpu(plan.settings().compute)?.iter().for_each(|sentence| report::say(sentence));
     memory::check(plan)?;
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 
 use super::density::{Density, Marginal, Support};
-use super::formula::Formula;
 use super::special::{
     log_normal_cdf, logistic, logistic_bend, logistic_slope, logit, normal_cdf, normal_quantile, softplus,
 };
@@ -101,10 +100,6 @@ impl Density for Logistic {
         Support::Classes(2)
     }
 
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Logistic, Vec::new()))
-    }
-
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
         -softplus(-sign(row.y) * f[0])
     }
@@ -156,10 +151,6 @@ struct Probit;
 impl Density for Probit {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(2)
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Probit, Vec::new()))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

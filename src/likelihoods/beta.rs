@@ -7,7 +7,6 @@ use rand_distr::Distribution;
 use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Support};
-use super::formula::Formula;
 use super::special::{beta_cdf, logistic, logistic_bend, logistic_slope, logit, tetragamma, trigamma};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
@@ -85,12 +84,6 @@ impl Density for Share {
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
         let (a, b) = self.shapes(f[0]);
         self.constant - ln_gamma(a) - ln_gamma(b) + (a - 1.0) * row.y.ln() + (b - 1.0) * (-row.y).ln_1p()
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        let up = self.concentration + 12.0;
-        let rest = self.constant - up * (up.ln() - 1.0) - std::f64::consts::TAU.ln();
-        Some((Formula::Share, vec![self.concentration, rest, self.slope]))
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {

@@ -7,7 +7,6 @@ use rand_distr::Distribution;
 
 use super::Likelihood;
 use super::density::{Density, Support};
-use super::formula::Formula;
 use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 
@@ -60,10 +59,6 @@ struct Successes;
 impl Density for Successes {
     fn support(&self, auxiliary: f64) -> Support {
         Support::Counts(Some(auxiliary))
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Binomial, Vec::new()))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

@@ -11,7 +11,7 @@ use crate::linalg::dense::registers;
 
 /// Up to so many latent functions the integral is over a grid: without the common shift, three functions leave two
 /// dimensions.
-pub(super) const GRID: usize = 3;
+const GRID: usize = 3;
 
 /// `E[softmax(f)]` for `f ~ N(mean [L], covariance [L, L])`.
 ///

@@ -3,7 +3,6 @@
 use rand::Rng;
 
 use super::deviance;
-use super::formula::Formula;
 use super::predictive;
 use super::quadrature;
 use super::targets::Row;
@@ -103,12 +102,6 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// rule. Likelihoods with a closed form override it.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         hermite_expectation(self, row, at, slopes)
-    }
-
-    /// The formula with which a GPU computes the [expectation](Self::expectation) in f32, with its numbers; none if the
-    /// host computes it.
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        None
     }
 
     /// `E[ln p(y | f)]` for latent functions with these means `[L]` and covariances `[L, L]`, with its slopes in the

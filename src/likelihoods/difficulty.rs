@@ -1,11 +1,5 @@
 //! How many points an average over correlated classes needs.
 
-#[cfg(feature = "gpu")]
-use burn::tensor::{Tensor, activation::softmax};
-
-#[cfg(feature = "gpu")]
-use crate::linalg::gpu::diagonal;
-
 /// The difficulty of averaging what correlations change in `ln Σ exp(f)` for `f ~ N(m, C)`: the curvature along `f`
 /// times the variance, times the size of the correlations, `x = tr(J C) · t · ρ`, where `t` is the mean of C's
 /// eigenvalues other than the shift's, `J = diag(p) − p pᵀ` and `p = softmax(m / √(1 + π t / 8))`. In the shifted
@@ -62,28 +56,4 @@ fn correlation(covariance: &[f64], n: usize) -> (f64, Vec<f64>) {
     let across = if size > 0.0 { 1.0 / (size * on) } else { 0.0 };
     let slope = |(e, c): (usize, &f64)| if e % (n + 1) == 0 { -size / on * c } else { across * c };
     (size, covariance.iter().enumerate().map(slope).collect())
-}
-
-/// x `[b, 1]` for the means `[b, L]`, covariances and shifted covariances `[b, L, L]` of rows, differentiable in all.
-#[cfg(feature = "gpu")]
-pub(super) fn of_rows(mean: Tensor<2>, covariance: Tensor<3>, shifted: Tensor<3>) -> Tensor<2> {
-    let [rows, n, _] = covariance.dims();
-    let variance = diagonal(&covariance);
-    let t = variance.clone().sum_dim(1) / (n - 1) as f64;
-    let widening = (t.clone() * (std::f64::consts::PI / 8.0) + 1.0).sqrt();
-    let p = softmax(mean / widening, 1);
-    let along = covariance.matmul(p.clone().unsqueeze_dim(2)).reshape([rows, n]);
-    (p * (variance - along)).sum_dim(1) * t * correlations(shifted)
-}
-
-/// ρ `[b, 1]`.
-#[cfg(feature = "gpu")]
-fn correlations(covariance: Tensor<3>) -> Tensor<2> {
-    let [rows, n, _] = covariance.dims();
-    let diagonals = Tensor::<2>::eye(n, &covariance.device()).cast(covariance.dtype()).unsqueeze_dim::<3>(0);
-    let across = covariance.clone() * (-diagonals + 1.0);
-    let off = across.powi_scalar(2).reshape([rows, n * n]).sum_dim(1);
-    let on = diagonal(&covariance).powi_scalar(2).sum_dim(1);
-    // The root has no slope at 0.
-    (off / on).clamp_min(f64::from(f32::EPSILON)).sqrt()
 }

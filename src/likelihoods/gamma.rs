@@ -8,7 +8,6 @@ use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Marginal, Slopes, Support};
 use super::deviance;
-use super::formula::Formula;
 use super::special::gamma_cdf;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
@@ -81,10 +80,6 @@ impl PositiveMean {
 impl Density for PositiveMean {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Positive
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::PositiveMean, vec![self.shape, self.constant, self.slope]))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

@@ -8,7 +8,6 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::formula::Formula;
 use super::special::{log_normal_density, normal_cdf};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, level, spread};
@@ -98,10 +97,6 @@ struct Normal {
 impl Density for Normal {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Normal, vec![self.noise]))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

@@ -6,7 +6,6 @@ use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::formula::Formula;
 use super::special::{LN_TAU, log_normal_density, normal_cdf};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, predictive, spread};
@@ -89,10 +88,6 @@ impl Density for VaryingNormal {
 
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::VaryingNormal, vec![self.noise]))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

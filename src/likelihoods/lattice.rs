@@ -2,17 +2,11 @@
 
 use std::sync::OnceLock;
 
-#[cfg(feature = "gpu")]
-use burn::tensor::Tensor;
-
 use super::difficulty::Difficulty;
 use super::special::normal_quantile;
 use crate::kernels::profile::Arithmetic;
 use crate::linalg::real::dot;
 use crate::products::lanes::{Chains, Lanes, Number, Work};
-
-/// The number of lattices.
-pub(super) const LATTICES: usize = 4;
 
 /// A lattice. Each of its points is also used with its mirror image.
 struct Size {
@@ -29,7 +23,7 @@ struct Size {
 /// square, and 51 with larger ones by at most 5.7e-3, 1.2e-3 in the root mean square. Two thirds of them were
 /// covariances that softmax curvatures leave of prior variances up to 15: at most 1.2e-3, 2.2e-4 in the root mean
 /// square.
-const SIZES: [Size; LATTICES] = [
+const SIZES: [Size; 4] = [
     Size { points: 1 << 8, generator: 35, enough: [0.06, 0.1] },
     Size { points: 1 << 10, generator: 227, enough: [0.15, 0.25] },
     Size { points: 1 << 12, generator: 2267, enough: [0.6, 1.0] },
@@ -50,14 +44,6 @@ impl Size {
         } else {
             (along * along * (3.0 - 2.0 * along), 6.0 * along * (1.0 - along) / width)
         }
-    }
-
-    /// The share for difficulties of any shape.
-    #[cfg(feature = "gpu")]
-    fn left_over_rows(&self, difficulty: Tensor<2>) -> Tensor<2> {
-        let [low, high] = self.enough;
-        let along = ((difficulty - low) / (high - low)).clamp(0.0, 1.0);
-        along.clone() * along.clone() * (along * -2.0 + 3.0)
     }
 
     /// Standard normal numbers on the lattice, row-major `[dim, points]`.
@@ -148,39 +134,6 @@ impl Lattice {
         let points = self.0[size].get_or_init(|| SIZES[size].normals(mean.len()));
         f64::vectorised(Visit { mean, root, sd, points, count: SIZES[size].points })
     }
-}
-
-/// The weights of the lattices `[b, k]` for the difficulties `[b, 1]` of rows. The slopes of
-/// [`Lattice::means_at`] in the difficulty are those of its averages with these weights.
-#[cfg(feature = "gpu")]
-pub(super) fn weights(difficulty: Tensor<2>) -> Tensor<2> {
-    let (mut left, mut all) = (difficulty.ones_like(), Vec::new());
-    for size in &SIZES[..LATTICES - 1] {
-        let larger = left.clone() * size.left_over_rows(difficulty.clone());
-        all.push(left - larger.clone());
-        left = larger;
-    }
-    all.push(left);
-    Tensor::cat(all, 1)
-}
-
-/// The points of all lattices for `dim` dimensions, in blocks `[dim, width]`.
-#[cfg(feature = "gpu")]
-pub(super) fn blocks(dim: usize, width: usize) -> Vec<f64> {
-    let of = |size: &Size| {
-        let normals = size.normals(dim);
-        let place = |start: usize| {
-            normals.chunks_exact(size.points).flat_map(move |row| &row[start..][..width]).copied().collect::<Vec<_>>()
-        };
-        (0..size.points).step_by(width).flat_map(place).collect::<Vec<_>>()
-    };
-    SIZES.iter().flat_map(of).collect()
-}
-
-/// For each lattice, the number of blocks of `width` points in it and in those before it.
-#[cfg(feature = "gpu")]
-pub(super) fn ends(width: usize) -> [usize; LATTICES] {
-    std::array::from_fn(|k| SIZES[..=k].iter().map(|size| size.points / width).sum())
 }
 
 struct Visit<'a> {

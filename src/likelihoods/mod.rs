@@ -19,11 +19,8 @@ pub(crate) mod deviance;
 mod difficulty;
 pub(crate) mod expected;
 mod exponential;
-mod formula;
 mod gamma;
 mod gaussian;
-#[cfg(feature = "gpu")]
-pub(crate) mod gpu;
 mod heteroscedastic;
 pub mod infer;
 mod lattice;
@@ -51,7 +48,6 @@ pub use binomial::Binomial;
 pub use curvature::Root;
 pub use density::{Density, Marginal, Slopes, Support};
 pub use exponential::Exponential;
-pub use formula::Formula;
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
@@ -63,7 +59,6 @@ pub use softmax::Softmax;
 pub use student_t::StudentT;
 pub use targets::{Auxiliary, Row, Targets};
 
-use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
@@ -121,13 +116,6 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;
 
-    /// Whether a GPU computes [expected log densities](Self::expected_log_density) itself for data in this precision.
-    /// Otherwise the host does in f64.
-    fn is_expected_on_gpu(&self, precision: Precision) -> bool {
-        let formula = self.density().formula();
-        precision == Precision::F32 && formula.is_some_and(|(formula, _)| formula.fits_gpu())
-    }
-
     /// A copy with its own parameters.
     fn boxed(&self) -> Box<dyn Likelihood>;
 
@@ -158,9 +146,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// are independent with `f_li ~ N(mean_li, variance_li)` and marginals `[L, b]`, or they have covariances
     /// `[L L, b]` in place of variances. Differentiable in means, variances and the likelihood's own parameters.
     ///
-    /// Computed in f64 whatever the type of the tensors; see [`Density::expectation`] and
-    /// [`Density::joint_expectation`]. A GPU that [can](Self::is_expected_on_gpu) computes it itself in f32; it does
-    /// not check targets. The work space for correlated functions then fits the scope's [budget](Scope::budget).
+    /// The host computes it in f64, wherever the tensors are and whatever their type; see [`Density::expectation`] and
+    /// [`Density::joint_expectation`].
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.
@@ -172,20 +159,14 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         y: &Tensor<1>,
         auxiliary: Option<&Tensor<1>>,
     ) -> Result<Tensor<1>> {
-        let own = || -> Option<Tensor<1>> {
-            let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
-            (!own.is_empty()).then(|| Tensor::cat(own, 0))
-        };
-        #[cfg(feature = "gpu")]
-        if let Some(expected) = gpu::Expected::new(self, [mean.dims(), variance.dims()], y, auxiliary, scope.budget()) {
-            return expected.values(mean, variance, own());
-        }
+        let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
+        let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
         let y = to_f64(y.clone())?;
         let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;
         let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
         self.check(targets, None)?;
         let rows = targets.rows(self.auxiliary()).collect();
-        expected::expected_log_density(self.density(), rows, mean, variance, own())
+        expected::expected_log_density(self.density(), rows, mean, variance, own)
     }
 
     /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]` and this auxiliary

@@ -8,7 +8,6 @@ use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
 use super::deviance;
-use super::formula::Formula;
 use super::special::{
     LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope,
     softplus,
@@ -94,10 +93,6 @@ impl GammaPoisson {
 impl Density for GammaPoisson {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::GammaPoisson, vec![self.dispersion]))
     }
 
     /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; for large counts by the binomial distribution.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 
 use super::density::{Density, Support};
-use super::formula::Formula;
 use super::special::{logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
@@ -128,10 +127,6 @@ impl Ordered {
 impl Density for Ordered {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(self.cuts.len() + 1)
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Ordered, self.cuts.clone()))
     }
 
     /// `ln(σ(a) − σ(b)) = ln σ(a) + ln σ(−b) + ln(1 − exp(b − a))`.

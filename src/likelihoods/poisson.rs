@@ -6,7 +6,6 @@ use rand::Rng;
 use rand_distr::Distribution;
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::formula::Formula;
 use super::special::{
     gamma_tail, ln_factorial, ln_poisson, logistic, logistic_bend, logistic_slope, softplus, softplus_inverse,
 };
@@ -101,10 +100,6 @@ impl Density for ExpRate {
         Support::Counts(None)
     }
 
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Poisson, Vec::new()))
-    }
-
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
         ln_poisson(row.y, f[0] + row.auxiliary.ln())
     }
@@ -164,10 +159,6 @@ struct SoftplusRate;
 impl Density for SoftplusRate {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::SoftplusPoisson, Vec::new()))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

@@ -35,7 +35,7 @@ const WIDE: f64 = 20.0;
 const SMOOTH: f64 = 8.0;
 
 /// Nodes and weights of the Gauss rule for the standard Gumbel distribution.
-pub(super) const GUMBEL: [(f64, f64); 8] = [
+const GUMBEL: [(f64, f64); 8] = [
     (-1.439_934_040_621_453, 0.061_480_545_808_363_54),
     (-0.366_323_503_132_648_9, 0.409_132_602_168_318_2),
     (1.039_328_147_733_598_7, 0.409_910_759_440_997_55),

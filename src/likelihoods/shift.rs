@@ -6,7 +6,7 @@
 use crate::linalg::Factor;
 
 /// A share of the common variance that keeps nearly singular covariances solvable.
-pub(super) const RIDGE: f64 = 1e-6;
+const RIDGE: f64 = 1e-6;
 
 /// `C + A 1 1ᵀ + t (δ 1ᵀ + 1 δᵀ)` for a centred C `[L, L]`.
 ///

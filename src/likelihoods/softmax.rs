@@ -6,7 +6,6 @@ use rand::{Rng, RngExt};
 
 use super::correlated::{self, LogSum};
 use super::density::{Density, Marginal, Slopes, Support};
-use super::formula::Formula;
 use super::lattice::Lattice;
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
@@ -142,10 +141,6 @@ impl Density for Shares {
         let q: Vec<f64> = (0..n).map(|c| weights[c * n + c] - 2.0 * along(c)).collect();
         let centre: f64 = q.iter().zip(&p).map(|(q, p)| q * p).sum();
         slopes.iter_mut().zip(q.iter().zip(&p)).for_each(|(slope, (q, p))| *slope += p * (q - centre));
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Classes(self.classes), Vec::new()))
     }
 
     /// By the integral of [`averages`].

@@ -7,7 +7,6 @@ use rand_distr::{Distribution, StandardNormal};
 use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
-use super::formula::Formula;
 use super::special::{beta_cdf, ln_rising, normal_cdf};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, spread};
@@ -85,10 +84,6 @@ struct Student {
 impl Density for Student {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
-    }
-
-    fn formula(&self) -> Option<(Formula, Vec<f64>)> {
-        Some((Formula::Student, vec![self.noise, self.df, self.constant, self.slope]))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {

@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use cagey::Result;
 use cagey::device::{Algebra, Compute, DeviceKind, Precision, limit_memory, set_algebra};
-use cagey::models::gp_model::GpModel;
 use clap::Args;
 
 use crate::cli::report;
@@ -69,12 +68,11 @@ fn described(Compute { kind, precision }: Compute) -> String {
     format!("{}{adapter}, {}", kind.name(), precision.name())
 }
 
-/// A note to print before training on a GPU: which one it is, where matrices are factorised, and where log densities
-/// are averaged over latent functions.
+/// A note to print before training on a GPU: which one it is, and where matrices are factorised.
 ///
 /// # Errors
 /// [`Device`](cagey::Error::Device) if it is not available.
-pub fn on_gpu(compute: Compute, model: &dyn GpModel) -> Result<Option<String>> {
+pub fn on_gpu(compute: Compute) -> Result<Option<String>> {
     let device = compute.device()?;
     if compute.kind.is_cpu() {
         return Ok(None);
@@ -91,10 +89,5 @@ pub fn on_gpu(compute: Compute, model: &dyn GpModel) -> Result<Option<String>> {
             ),
         }
     };
-    let expected = match model.is_expected_on_gpu(compute.precision) {
-        None => "",
-        Some(true) => "; expected log densities there in f32",
-        Some(false) => "; expected log densities on the host in f64",
-    };
-    Ok(Some(format!("{}: {algebra}{expected}", described(compute))))
+    Ok(Some(format!("{}: {algebra}", described(compute))))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::device::{Compute, Precision};
+use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::fit;
@@ -80,13 +80,6 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
 
     /// How targets scatter around the latent functions.
     fn likelihood(&self) -> &dyn Likelihood;
-
-    /// If the objective averages log densities of targets over latent functions: whether a GPU does so itself for data
-    /// in this precision.
-    fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
-        let likelihood = self.likelihood();
-        likelihood.noise().is_none().then(|| likelihood.is_expected_on_gpu(precision))
-    }
 
     /// Gives the parameters the units of inputs and target, and sets initial values of the likelihood and of the levels
     /// of latent functions from the targets. The kernel of the first latent function knows its units already.

@@ -34,7 +34,7 @@ use burn::tensor::Tensor;
 pub use options::LaplaceOptions;
 pub use posterior::LaplacePosterior;
 
-use crate::device::{Compute, Precision};
+use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
@@ -134,10 +134,6 @@ impl GpModel for LaplaceGp {
 
     fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
-    }
-
-    fn is_expected_on_gpu(&self, _precision: Precision) -> Option<bool> {
-        None
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {

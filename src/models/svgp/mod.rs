@@ -243,13 +243,12 @@ impl Svgp {
             }
             Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
         })?;
+        let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
         #[cfg(feature = "gpu")]
         if !compute.kind.is_cpu() {
-            let slopes = on_device::slopes(&scope, &*self.likelihood, [latents.mean, latents.variance], batch)?;
-            let of_latent = |(l, slopes)| on_device::sums(&kept[usize::min(l, kept.len() - 1)], slopes);
+            let of_latent = |(l, slopes)| on_device::sums(&scope, &kept[usize::min(l, kept.len() - 1)], slopes);
             return Ok(NaturalSums::Device(slopes.into_iter().enumerate().map(of_latent).collect()));
         }
-        let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
         let of_latent = |(l, slopes)| natural::sums(&known[usize::min(l, known.len() - 1)], slopes);
         Ok(NaturalSums::Host(slopes.iter().enumerate().flat_map(of_latent).collect()))
     }

@@ -2,14 +2,11 @@
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::natural;
+use super::natural::LatentSlopes;
 use crate::device::algebra;
 use crate::device::transfers::upload;
 use crate::error::Result;
-use crate::likelihoods::Likelihood;
-use crate::likelihoods::gpu::Expected;
 use crate::linalg::gpu::{cholesky, cholesky_solve, from_diagonal, inverse_of_factor, pack, unpack};
-use crate::models::Batch;
 use crate::models::variational::Variational;
 use crate::scope::{Scope, to_f64};
 
@@ -24,30 +21,10 @@ fn up(scope: &Scope, values: Vec<f64>) -> Tensor<1> {
     upload(TensorData::new(values, [count]), scope.device(), scope.wide())
 }
 
-/// The slopes `[b]` of `−scale Σ E[ln p(y_i | f_i)]` in the means and in the variances of each latent function, at
-/// marginals `[L, b]`. The host computes those of likelihoods that a GPU does not know.
-pub fn slopes(
-    scope: &Scope,
-    likelihood: &dyn Likelihood,
-    marginals: [Tensor<2>; 2],
-    batch: &Batch,
-) -> Result<Vec<[Tensor<1>; 2]>> {
-    let latents = marginals[0].dims()[0];
-    let [mean, variance] = marginals;
-    let dims = [mean.dims(), variance.dims()];
-    let known = Expected::new(likelihood, dims, &batch.y, batch.auxiliary.as_ref(), scope.budget());
-    if let Some(expected) = known {
-        let slopes = expected.slopes(mean, variance)?.map(|slopes| slopes.cast(scope.wide()) * -batch.scale);
-        let row = |l: usize| slopes.each_ref().map(|slopes| slopes.clone().narrow(0, l, 1).squeeze_dim(0));
-        return Ok((0..latents).map(row).collect());
-    }
-    let slopes = natural::slopes(likelihood, mean, variance, batch)?;
-    Ok(slopes.into_iter().map(|(in_mean, in_variance)| [up(scope, in_mean), up(scope, in_variance)]).collect())
-}
-
 /// The sums over rows that a step needs: 2A diag(v̄)Aᵀ `[m, m]`, then A m̄ `[m]`, for A `[m, b]`.
-pub fn sums(a: &Tensor<2>, [in_mean, in_variance]: [Tensor<1>; 2]) -> Tensor<1> {
+pub fn sums(scope: &Scope, a: &Tensor<2>, (in_mean, in_variance): LatentSlopes) -> Tensor<1> {
     let [m, _] = a.dims();
+    let [in_mean, in_variance] = [in_mean, in_variance].map(|slopes| up(scope, slopes));
     let scaled = a.clone() * (in_variance * 2.0).unsqueeze_dim(0);
     let data = scaled.matmul(a.clone().transpose()).reshape([m * m]);
     let pushed = a.clone().matmul(in_mean.unsqueeze_dim(1)).reshape([m]);

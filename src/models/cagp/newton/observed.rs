@@ -18,7 +18,7 @@ const MOST_ROUNDS: usize = 300;
 
 /// Sites have settled when neither latent means nor curvatures change by more than this share of the largest.
 const SETTLED: f64 = 1e-7;
-/// The same where expectations are in f32.
+/// The same where products with K are in f32.
 const SETTLED_ON_GPU: f64 = 1e-4;
 
 /// The shortest part of a step towards the next sites.
@@ -26,7 +26,7 @@ const SHORTEST: f64 = 1e-3;
 
 /// The loss of the bound that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-9;
-/// The same where expectations are in f32.
+/// The same where products with K are in f32.
 const ROUNDING_OF_GPU: f64 = 1e-6;
 
 /// The smallest variance that remains, as a share of the prior variance.
@@ -73,7 +73,7 @@ impl Observed<'_> {
     }
 
     /// The rows' average log densities `[n]` over `N(mean, spread)`, with their slopes in the means `[L, n]` and in the
-    /// variances `[L, n]` or covariances `[L L, n]`. A GPU computes them itself if it can.
+    /// variances `[L, n]` or covariances `[L L, n]`.
     pub fn expectations(&self, mean: &[f64], spread: &[f64]) -> Result<(Vec<f64>, [Vec<f64>; 2])> {
         let ((plain, batch), n) = (self.batch, self.rows.len());
         let scope = Scope::training(plain.compute())?.with_budget(plain.budget());
