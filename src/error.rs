@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::advice::{Advice, Setting};
 
 /// What went wrong, with the values that a reader needs to correct it.
@@ -115,7 +117,7 @@ pub enum Error {
 }
 
 /// The kind of failure, by which a service chooses its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The request is wrong: data, settings, text or shapes that cannot be used. The same request fails again.

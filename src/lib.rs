@@ -19,7 +19,7 @@
 //! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
 //! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
 //! | `cli` | the command (feature `command`), one file for each subcommand |
-//! | [`exchange`] | messages between the ranks of one job, through MPI or between threads |
+//! | [`distributed`] | the ranks of one job, through MPI or as threads; tables that stay apart; files of rows |
 //! | [`device`], [`threads`] | devices and number types; the pool of threads |
 //! | [`memory`], [`error`] | the allocator; the one error type |
 //!
@@ -32,6 +32,8 @@
 //!   │
 //!  fitted         a table in, predictions in its units out: plan → train → calibrate → save
 //!   │
+//!  distributed    rows and work elsewhere: ranks of a job, tables that stay apart, files of rows
+//!   │
 //!  models         objective and posterior of each approximation; registry; training (batches, races, diagnoses)
 //!   │      ╲
 //!  likelihoods    densities, expectations, predictions          train    optimisers of any differentiable loss
@@ -43,7 +45,7 @@
 //!  linalg, scope, device, threads      dense algebra with adjoints; tensors; where to compute
 //! ```
 //!
-//! Beside them stand `data` and `metrics`, which know no model, `model_file`, and `exchange` for several processes.
+//! Beside them stand `data` and `metrics`, which know no model, and `model_file`.
 //!
 //! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
 //! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model
@@ -146,8 +148,8 @@ mod atomic;
 pub mod cli;
 pub mod data;
 pub mod device;
+pub mod distributed;
 pub mod error;
-pub mod exchange;
 pub mod fitted;
 pub mod kernels;
 pub mod likelihoods;

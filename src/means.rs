@@ -45,6 +45,15 @@ impl Mean {
         }
     }
 
+    /// The name, as in [`named`](Self::named).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Zero => "zero",
+            Self::Constant(_) => "constant",
+            Self::Linear { .. } => "linear",
+        }
+    }
+
     /// The mean at rows `x [n, d]`, as `[n]`.
     ///
     /// # Errors

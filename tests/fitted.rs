@@ -372,12 +372,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
     for options in [&svgp as &dyn ModelOptions, &swsgp] {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
-        let mut model = options
-            .build(
-                parts,
-                &Context { data: &observations, names: &[], seed: 0, source: None, shards: None, saved: None },
-            )
-            .unwrap();
+        let mut model = options.build(parts, &Context::new(&observations, &[], 0)).unwrap();
         let scope = Scope::new(Compute::default()).unwrap();
         let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();
         assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 2"), "{refused}");

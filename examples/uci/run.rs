@@ -169,10 +169,7 @@ impl Case<'_> {
         let model: Box<dyn GpModel> = match (self.kind, self.options.start) {
             (Kind::CagpOpt, Start::Targets) => self.cagp(parts, Actions::from_targets(&rows.y, *actions)?),
             (Kind::CagpOpt, Start::Random) => self.cagp(parts, Actions::random(rows.n(), *actions, self.seed)?),
-            _ => options.build(
-                parts,
-                &Context { data: &rows, names: &[], seed: self.seed, source: None, shards: None, saved: None },
-            )?,
+            _ => options.build(parts, &Context::new(&rows, &[], self.seed))?,
         };
         self.train(model, options.minibatches(), &rows, &held_out)
     }
@@ -210,10 +207,7 @@ impl Case<'_> {
 
     /// The prior and the noise after the first training, with some model.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = options.build(
-            parts,
-            &Context { data: rows, names: &[], seed: self.seed, source: None, shards: None, saved: None },
-        )?;
+        let mut model = options.build(parts, &Context::new(rows, &[], self.seed))?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
         let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(

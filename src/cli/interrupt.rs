@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use cagey::data::discard_unfinished;
-use cagey::exchange;
+use cagey::distributed;
 use cagey::train::{Observer, Report};
 
 use super::report;
@@ -25,7 +25,7 @@ pub fn install() {
     let ignored = signals::ignored();
     // If no handler can be set, a signal just ends the process.
     let _ = ctrlc::set_handler(signalled);
-    exchange::on_signal(heard);
+    distributed::on_signal(heard);
     signals::ignore(ignored);
 }
 
@@ -62,10 +62,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Leaves it to the leader to end the job, if it asks anything at all; otherwise this rank ends, and so the job.
 fn pass_on() {
-    exchange::pass_on_signal();
+    distributed::pass_on_signal();
     let waits = || {
         thread::sleep(PATIENCE);
-        if exchange::signal_waits() {
+        if distributed::signal_waits() {
             end();
         }
     };

@@ -31,8 +31,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use cagey::exchange::{self, Exchange, Guard, Ranks};
-use cagey::fitted::{Rank, Registry};
+use cagey::distributed::{self, Guard, Ranks};
+use cagey::fitted::Registry;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;
@@ -108,10 +108,12 @@ Examples:
 }
 
 /// What names in settings, files and arguments mean. It is a static because clap builds arguments without a context.
+/// The registry before the ranks of the job are known, for the arguments.
+static KNOWN: OnceLock<Registry> = OnceLock::new();
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
 fn registry() -> &'static Registry {
-    REGISTRY.get_or_init(Registry::default)
+    REGISTRY.get().unwrap_or_else(|| KNOWN.get_or_init(Registry::default))
 }
 
 /// Whether the result of this process is written.
@@ -131,8 +133,8 @@ pub fn is_written() -> bool {
 /// 0, 1 for failures, 2 for wrong usage.
 ///
 /// A program with its own models calls this once, with a registry that holds them.
-pub fn run(registry: Registry) -> ExitCode {
-    let _ = REGISTRY.set(registry);
+pub fn run(known: Registry) -> ExitCode {
+    let _ = KNOWN.set(known);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(report::refuse(&error)),
@@ -145,16 +147,18 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(None) => finished(execute(cli)),
         Ok(Some(exchange)) if exchange.rank() == 0 => {
             let others = Arc::new(Ranks::new(exchange));
-            exchange::lead(Arc::clone(&others));
+            let _ = REGISTRY.set(registry().clone().over(Arc::clone(&others)));
             let _guard = others.guard();
-            let code = finished(ranks::agree(&others).and_then(|()| execute(cli)));
+            let code = finished(others.agree(ranks::arguments()).and_then(|()| execute(cli)));
             others.end().map_or_else(|error| failed(&error), |()| code)
         }
         Ok(Some(exchange)) => {
             let _watch = Watch::serve();
             let _guard = Guard::new(&*exchange);
             report::be_quiet();
-            if let Err(error) = begin(&cli, exchange.size()).and_then(|()| serve(&*exchange)) {
+            if let Err(error) = begin(&cli, exchange.size())
+                .and_then(|()| distributed::serve(&*exchange, registry(), &ranks::arguments()))
+            {
                 failed(&error);
                 // Otherwise the other ranks would wait for this one forever.
                 panic!("rank {} cannot go on", exchange.rank());
@@ -187,11 +191,6 @@ fn failed(error: &Error) -> u8 {
     if matches!(error.cause(), Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 }
 }
 
-/// Computes what the leader of this process's job asks for, until the job ends.
-fn serve(exchange: &dyn Exchange) -> Result<()> {
-    exchange::serve(exchange, &mut ranks::Member(Rank::new(registry())))
-}
-
 /// Starts the threads of one of `ranks` processes.
 fn begin(cli: &Cli, ranks: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
@@ -208,7 +207,7 @@ fn execute(cli: Cli) -> Result<()> {
     if cli.quiet {
         report::be_quiet();
     }
-    begin(&cli, exchange::ranks().map_or(1, |ranks| ranks.size()))?;
+    begin(&cli, registry().crew.as_ref().map_or(1, |crew| crew.size()))?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

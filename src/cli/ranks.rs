@@ -1,9 +1,7 @@
 //! The ranks of the job that this process belongs to: rank 0 runs the command, and the others serve it.
 
-use cagey::exchange::{Exchange, Message, Ranks, Service};
-use cagey::fitted::Rank;
+use cagey::distributed::Exchange;
 use cagey::{Error, Result};
-use serde_json::json;
 
 /// The other ranks of this process's job, if there are any.
 ///
@@ -11,7 +9,7 @@ use serde_json::json;
 /// [`Error::Usage`] if this build cannot exchange messages with them.
 pub fn join() -> Result<Option<Box<dyn Exchange>>> {
     #[cfg(feature = "mpi")]
-    if let Some(mpi) = cagey::exchange::mpi::join()? {
+    if let Some(mpi) = cagey::distributed::mpi::join()? {
         if mpi.size() == 1 {
             refuse_strangers(|name| std::env::var(name).ok())?;
         }
@@ -39,49 +37,9 @@ fn refuse_strangers(variable: impl Fn(&str) -> Option<String>) -> Result<()> {
     )))
 }
 
-/// The question whether ranks have the same arguments.
-const ARGUMENTS: &str = "command.arguments";
-
-/// Refuses ranks that were started with other arguments than this one, the leader.
-///
-/// # Errors
-/// The refusal of the first such rank.
-pub fn agree(others: &Ranks) -> Result<()> {
-    let message = Message { document: json!({ "arguments": arguments() }), ..Message::default() };
-    others.talk().ask(ARGUMENTS, message, || Ok(Message::default())).map(drop)
-}
-
-fn arguments() -> Vec<String> {
+/// The arguments with which this process was started.
+pub fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect()
-}
-
-/// A rank that serves, also the question about its arguments.
-pub struct Member<'a>(pub Rank<'a>);
-
-impl Service for Member<'_> {
-    fn hold(&mut self, ask: &str, message: Message) -> Result<()> {
-        self.0.hold(ask, message)
-    }
-
-    fn answer(&mut self, ask: &str, message: Message) -> Result<Message> {
-        if ask != ARGUMENTS {
-            return self.0.answer(ask, message);
-        }
-        let (own, leaders) = (arguments(), &message.document["arguments"]);
-        if json!(own) == *leaders {
-            return Ok(Message::default());
-        }
-        let leaders: Vec<&str> = leaders.as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
-        Err(Error::Usage(format!(
-            "its arguments are `{}`, but those of rank 0 are `{}`: start all ranks with the same",
-            own.join(" "),
-            leaders.join(" ")
-        )))
-    }
-
-    fn is_handed_out(&self, ask: &str) -> bool {
-        self.0.is_handed_out(ask)
-    }
 }
 
 /// Threads for each of `size` ranks, if several share this machine's processors and this one may use `cores` of them.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use cagey::exchange;
 use cagey::fitted::{self, Fitted, Rows, Tables};
 use cagey::{Error, Result};
 use clap::Args;
@@ -77,5 +76,5 @@ pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &M
         auxiliary_column: model.auxiliary_column().cloned(),
         unasked: false,
     };
-    Tables::open(&paths, reading, exchange::ranks().cloned())
+    Tables::open(&paths, reading, super::registry())
 }

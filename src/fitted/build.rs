@@ -1,21 +1,17 @@
-//! Builds models for data from settings, and again from saved parameters.
-
-use serde::{Deserialize, Serialize};
+//! Builds models for data from settings.
 
 use super::Settings;
 use super::columns::Units;
-use super::registry::Registry;
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, initial, text};
 use crate::likelihoods::Likelihood;
-use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, ModelOptions, Parts, Saved};
-use crate::models::posterior::SavedPosterior;
+use crate::models::options::{Context, ModelOptions, Parts};
 use crate::models::prior::Prior;
+use crate::models::registry::Registry;
 use crate::models::start::mean_for;
-use crate::params::{Belief, Parameter};
+use crate::params::Belief;
 
 /// Builds the model that settings describe, with initial values, priors, bounds and fixed parameters.
 ///
@@ -107,63 +103,4 @@ fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, context: &Contex
         }
     }
     Ok(())
-}
-
-/// What another process needs to build a model without its data.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Form {
-    pub settings: Settings,
-    /// The number of classes of the target, if it has classes.
-    pub classes: Option<usize>,
-    /// The kernel's form.
-    pub kernel: String,
-    /// Input columns.
-    pub columns: usize,
-    pub parameters: Vec<Parameter>,
-}
-
-impl Form {
-    /// The model, without the parts that depend on its data.
-    ///
-    /// # Errors
-    /// As [`restore`].
-    pub fn model(self, registry: &Registry) -> Result<Box<dyn GpModel>> {
-        let Self { settings, classes, kernel, columns: d, parameters } = self;
-        let kernel = text::parse(&kernel, d, &registry.kernels)?;
-        let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
-        let mean = mean_for(&settings.mean, &*likelihood, d)?;
-        let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-        let options = registry.models.options(&settings.model)?;
-        let none = Observations::none(d);
-        let context = Context { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
-        restore(&*options, parts, context, parameters, &SavedPosterior::default())
-    }
-}
-
-/// Builds a model with saved parameters, for the data and names of a context.
-///
-/// # Errors
-/// [`Error::Data`] if the parameters are not those of such a model.
-pub fn restore(
-    options: &dyn ModelOptions,
-    parts: Parts,
-    context: Context,
-    parameters: Vec<Parameter>,
-    posterior: &SavedPosterior,
-) -> Result<Box<dyn GpModel>> {
-    let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Context { saved: Some(saved), ..context })?;
-    let slots = model.parameters_mut();
-    if slots.len() != parameters.len() {
-        let (got, want) = (parameters.len(), slots.len());
-        return Err(Error::Data(format!("has {got} parameters where its model has {want}")));
-    }
-    for ((path, slot), parameter) in slots.into_iter().zip(parameters) {
-        if slot.len() != parameter.len() {
-            let (got, want) = (parameter.len(), slot.len());
-            return Err(Error::Data(format!("has {got} values of {path} where its model has {want}")));
-        }
-        *slot = parameter;
-    }
-    Ok(model)
 }

@@ -9,21 +9,19 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::columns::input_names;
-use super::registry::Registry;
-use super::shards::{Closed, Rows, Whereabouts};
-use super::{Fitted, Member, Settings, Summary, build, precision};
+use super::{Fitted, Member, Registry, Rows, Settings, Summary, Whereabouts, precision};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::device::{Compute, Precision};
+use crate::distributed::Closed;
 use crate::error::{Error, Result};
 use crate::kernels::text;
 use crate::means::Mean;
 use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
-use crate::models::options::{Context, Parts};
+use crate::models::blueprint::Blueprint;
+use crate::models::options::Context;
 use crate::models::posterior::{Posterior, SavedPosterior};
-use crate::models::prior::Prior;
-use crate::models::start::mean_for;
 use crate::params::Parameter;
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
@@ -228,7 +226,8 @@ impl Fitted {
             None => Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?,
         };
         let opened = whereabouts.as_ref().map(|at| -> Result<_> {
-            let tables = at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref(), rows)?;
+            let tables =
+                at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref(), rows, registry)?;
             Ok(match tables {
                 Some(tables) => (Some(tables.whereabouts()), tables.observed(&input_scale, target_scale)?),
                 None => (None, at.closed(d)),
@@ -247,16 +246,19 @@ impl Fitted {
                 other => other,
             })
         };
-        let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
-        let classes = schema.classes.as_ref().map(Classes::len);
-        let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
-        let mean = mean_for(&settings.mean, &*likelihood, d).map_err(unfit)?;
-        let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-        let options = registry.models.options(&settings.model).map_err(unfit)?;
+        let blueprint = Blueprint {
+            model: settings.model.clone(),
+            likelihood: settings.likelihood.clone(),
+            classes: schema.classes.as_ref().map(Classes::len),
+            mean: settings.mean.clone(),
+            kernel,
+            columns: d,
+            parameters,
+        };
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        let context =
-            Context { data: &data, names: &names, seed: 0, source: None, shards: shards.as_ref(), saved: None };
-        let model = build::restore(&*options, parts, context, parameters, &saved).map_err(unfit)?;
+        let (shards, crew) = (shards.as_ref(), registry.crew.as_ref());
+        let context = Context { shards, crew, ..Context::new(&data, &names, 0) };
+        let model = blueprint.model(registry, context, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;

@@ -5,7 +5,6 @@ mod alternatives;
 pub mod average;
 mod build;
 mod calibrate;
-mod columns;
 mod copies;
 mod file;
 mod fit;
@@ -15,11 +14,7 @@ mod outside;
 mod plan;
 mod precision;
 mod predict;
-mod rank;
-mod registry;
 mod settings;
-mod shards;
-mod stored;
 mod trust;
 mod useless;
 mod weak_prior;
@@ -34,24 +29,23 @@ pub use copies::Copies;
 pub use fit::Fit;
 pub use outside::Outside;
 pub use plan::{Cost, Plan};
-pub use rank::Rank;
-pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
-pub use shards::{Reading, Rows, Shard, Tables, Whereabouts};
 pub use trust::LeftOut;
 
 use crate::advice::Advice;
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
+pub use crate::distributed::{Reading, Rows, Shard, Tables, Whereabouts};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
 use crate::models::Observations;
+use crate::models::columns::{self, Inputs, Units};
 use crate::models::gp_model::GpModel;
 use crate::models::posterior::{Aggregates, Exact, Posterior};
 use crate::models::race::Race;
+pub use crate::models::registry::Registry;
 use crate::threads::helped;
 use crate::train::{History, Observer, Termination, TrainConfig};
-use columns::{Inputs, Units};
 
 /// How a model was trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

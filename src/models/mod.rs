@@ -4,15 +4,16 @@
 //! |---|---|
 //! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
+//! | `parts` | models made of parts of the rows, in one process or several |
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
 //!
 //! Next to them are [`prior`], [`posterior`], the [order of rows](ordering), and the [`registry`] of all kinds. The
 //! contents of the last three modules of the table are public here.
 
-mod branches;
 pub mod cagp;
 pub mod cggp;
+pub(crate) mod columns;
 pub mod exact;
 pub mod experts;
 mod interface;
@@ -20,6 +21,7 @@ pub mod laplace;
 mod moments;
 mod observations;
 pub mod ordering;
+pub mod parts;
 pub mod posterior;
 pub mod prior;
 pub mod registry;
@@ -30,13 +32,12 @@ pub mod svgp;
 pub mod swsgp;
 mod training;
 
-pub use experts::Server;
 #[cfg(feature = "command")]
 pub use interface::command;
 pub use interface::held::Held;
 pub use interface::model::Model;
-pub use interface::{gp_model, options};
+pub use interface::{blueprint, gp_model, options};
 pub use observations::{Batch, Observations, RowValues};
 pub use sparse::{inducing, process, variational, whitened};
-pub use training::{diagnose, fit, minibatch, race, spread};
-pub(crate) use training::{shared_rows, start};
+pub(crate) use training::start;
+pub use training::{diagnose, fit, minibatch, race};

@@ -205,7 +205,7 @@ impl Observations {
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ.
-    pub(in crate::models) fn append(&mut self, more: Self) -> Result<()> {
+    pub(crate) fn append(&mut self, more: Self) -> Result<()> {
         let alike = self.y.is_empty() || self.auxiliary.is_some() == more.auxiliary.is_some();
         if more.d != self.d || !alike {
             return Err(Error::shape("more rows", format!("{} columns", self.d), more.d.to_string()));

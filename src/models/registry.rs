@@ -1,4 +1,6 @@
-//! The kinds of models that settings, files and the command know: one row each.
+//! The kinds of models that settings, files and the command know, one row each; and all else that they refer to by name.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -8,11 +10,14 @@ use super::exact::ExactOptions;
 use super::experts::ExpertsOptions;
 use super::laplace::LaplaceOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
+use super::parts::Crew;
 use super::sgpr::SgprOptions;
 use super::sparse_grid::SparseGridOptions;
 use super::svgp::SvgpOptions;
 use super::swsgp::SwsgpOptions;
 use crate::error::{Error, Result};
+use crate::kernels::registry::Registry as Kernels;
+use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
 use crate::suggest::nearest;
 
 /// A kind of model.
@@ -124,5 +129,45 @@ impl Models {
             return Err(Error::Usage(format!("no model `{}`; {hint}", choice.kind())));
         };
         (row.read)(choice.options()).map_err(|e| Error::Usage(format!("the options of model {}: {e}", row.name)))
+    }
+}
+
+/// What names in settings and files mean, and who computes. To load a model that uses kinds of your own, you need a
+/// registry that holds them.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    /// Kernel forms and input transforms.
+    pub kernels: Kernels,
+    /// Likelihoods.
+    pub likelihoods: Likelihoods,
+    /// Kinds of models.
+    pub models: Models,
+    /// The processes of a job that this one leads, if there are several.
+    pub crew: Option<Arc<dyn Crew>>,
+}
+
+impl Registry {
+    /// Adds a likelihood.
+    pub fn with_likelihood(mut self, row: likelihoods::Row) -> Self {
+        self.likelihoods = self.likelihoods.with(row);
+        self
+    }
+
+    /// Adds a kind of model.
+    pub fn with_model(mut self, row: Row) -> Self {
+        self.models = self.models.with(row);
+        self
+    }
+
+    /// The same registry in the process that leads these: they share the work of models that can be shared.
+    pub fn over(self, crew: Arc<impl Crew + 'static>) -> Self {
+        Self { crew: Some(crew), ..self }
+    }
+}
+
+/// Your own kernels, with the built-in likelihoods and models.
+impl From<Kernels> for Registry {
+    fn from(kernels: Kernels) -> Self {
+        Self { kernels, ..Self::default() }
     }
 }

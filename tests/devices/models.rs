@@ -60,7 +60,7 @@ fn build(choice: &ModelChoice, likelihood: Box<dyn Likelihood>, data: &Observati
     let options = Registry::default().models.options(choice).unwrap();
     let prior = Kernel::parse("1.3 * matern32(lengthscale=[0.8, 1.1])", D).unwrap().into();
     let names: Vec<String> = (0..D).map(|column| format!("x{column}")).collect();
-    let context = Context { data, names: &names, seed: 1, saved: None, source: None, shards: None };
+    let context = Context::new(data, &names, 1);
     let mut model = options.build(Parts { likelihood, prior }, &context).unwrap();
     let (zeros, ones) = (vec![0.0; D], vec![1.0; D]);
     model.start(data, &UserUnits { input_mean: zeros, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });

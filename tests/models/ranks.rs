@@ -4,17 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cagey::exchange::{self, Exchange, Guard, Message, Ranks, threads};
-use cagey::fitted::{Rank, Registry};
+use cagey::distributed::{self, Exchange, Guard, Ranks, threads};
+use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
-use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Pooled, Rounds, Shared};
+use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Rounds, Shared};
 use cagey::models::gp_model::GpModel;
+use cagey::models::parts::{Crew, Data, OfParts, Question, Work};
 use cagey::models::posterior::Posterior;
-use cagey::models::sgpr::Sgpr;
+use cagey::models::sgpr::{Pooled, Sgpr};
 use cagey::models::{Observations, fit};
 use cagey::params::{Parameters, Prior};
 use cagey::scope::Scope;
@@ -41,6 +42,11 @@ fn experts(sparse: bool, data: &Observations) -> Experts {
     Experts::new(shared(sparse, data), Rule::Grbcm, parts, vec![1, 4, 9, 16, 25]).unwrap()
 }
 
+/// The ranks, for a model that they share.
+pub fn crew(ranks: &Arc<Ranks>) -> Option<Arc<dyn Crew>> {
+    Some(ranks.clone())
+}
+
 /// The result of `lead` with `size` ranks; the other ranks serve meanwhile.
 pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
     let registry = Registry::default();
@@ -50,7 +56,7 @@ pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
     std::thread::scope(|scope| {
         for other in others {
             let registry = &registry;
-            scope.spawn(move || exchange::serve(&other, &mut Rank::new(registry)).unwrap());
+            scope.spawn(move || distributed::serve(&other, registry, &["fit".into()]).unwrap());
         }
         let made = catch_unwind(AssertUnwindSafe(|| lead(&ranks)));
         ranks.end().unwrap();
@@ -74,7 +80,7 @@ fn any_number_of_ranks_gives_the_same_bits() {
         };
         let alone = run(experts(sparse, &data));
         for size in [1, 2, 4, 7] {
-            let spread = with_ranks(size, |ranks| run(experts(sparse, &data).over(Arc::clone(ranks))));
+            let spread = with_ranks(size, |ranks| run(experts(sparse, &data).over(crew(ranks))));
             assert!(spread == alone, "{size} ranks, sparse {sparse}");
         }
     }
@@ -91,7 +97,7 @@ fn a_sparse_model_over_ranks_is_that_of_all_rows() {
     let mut first = None;
     for size in [1, 2, 3, 4, 8] {
         let found = with_ranks(size, |ranks| {
-            let mut pooled = Pooled::new(model.clone(), 53, Some(Arc::clone(ranks))).unwrap();
+            let mut pooled = Pooled::new(model.clone(), 53).over(crew(ranks));
             let found = fit::evaluate(&pooled, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
             let predicted = pooled.condition(F64, data.clone()).unwrap().predict(&points).unwrap();
             let config = TrainConfig { steps: 5, ..TrainConfig::default() };
@@ -111,7 +117,7 @@ fn an_error_of_a_rank_names_it_and_the_others_go_on() {
     let data = data(40, 2);
     let batch = data.batch(&Scope::new(F64).unwrap());
     with_ranks(3, |ranks| {
-        let mut model = experts(false, &data).over(Arc::clone(ranks));
+        let mut model = experts(false, &data).over(crew(ranks));
         let sound = fit::evaluate(&model, F64, &batch).unwrap();
         let start: Vec<Vec<f64>> = model.parameters().iter().map(|(_, p)| p.raw().to_vec()).collect();
         model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]).unwrap();
@@ -136,7 +142,7 @@ fn ranks_are_told_of_what_is_fixed_and_believed() {
     let batch = data.batch(&Scope::new(F64).unwrap());
     let mut alone = experts(false, &data);
     with_ranks(3, |ranks| {
-        let mut spread = alone.clone().over(Arc::clone(ranks));
+        let mut spread = alone.clone().over(crew(ranks));
         let changes: [&dyn Fn(&mut Experts); 4] = [
             &|_| {},
             &|experts| experts.find_mut("lengthscale").unwrap()[0].fixed = true,
@@ -161,6 +167,47 @@ fn ranks_are_told_of_what_is_fixed_and_believed() {
             assert_eq!(rounds(&spread), rounds(&alone));
         }
     });
+}
+
+#[test]
+fn a_question_within_an_answer_is_an_error_and_other_threads_wait() {
+    let data = data(40, 2);
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    with_ranks(3, |ranks| {
+        let model = experts(false, &data).over(crew(ranks));
+        let sound = fit::evaluate(&model, F64, &batch).unwrap();
+        let (work, question) = (
+            Work::Parts { of: &model as &dyn OfParts, data: Data::Memory(&data), compute: F64 },
+            Question::Objective { gradient: false, budget: 1 << 20 },
+        );
+        let mut nested = || {
+            let said = ranks.ask(work, &question, &[], &mut || Ok(Vec::new())).unwrap_err().to_string();
+            assert!(said.contains("asked while this one answers"), "{said}");
+            Ok(Vec::new())
+        };
+        // The answers of the two other ranks, which have two experts each.
+        assert_eq!(ranks.ask(work, &question, &[], &mut nested).unwrap().len(), 4);
+        std::thread::scope(|scope| {
+            let evaluations: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| fit::evaluate(&model, F64, &batch).unwrap())).collect();
+            evaluations.into_iter().for_each(|found| assert_eq!(found.join().unwrap(), sound));
+        });
+    });
+}
+
+#[test]
+fn one_expert_of_each_kind_of_objective_is_the_same_elsewhere() {
+    let data = data(40, 2);
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    for objective in [ExactObjective::MarginalLikelihood, ExactObjective::LeaveOneOut] {
+        let Shared::Exact(mut gp) = shared(false, &data) else { return };
+        gp.objective = objective;
+        let parts = Partition::Random.split(&data, &[], 5, 3).unwrap();
+        let alone = Experts::new(Shared::Exact(gp), Rule::Grbcm, parts, vec![1]).unwrap();
+        let want = fit::evaluate(&alone, F64, &batch).unwrap();
+        let found = with_ranks(3, |ranks| fit::evaluate(&alone.clone().over(crew(ranks)), F64, &batch).unwrap());
+        assert_eq!(found, want, "{objective:?}");
+    }
 }
 
 /// An end of the job that counts how often it is called.
@@ -244,19 +291,18 @@ fn messages_arrive_at_every_rank() {
 #[test]
 fn a_rank_passes_a_signal_on_to_its_leader() {
     static HEARD: AtomicUsize = AtomicUsize::new(0);
-    exchange::on_signal(|| {
+    distributed::on_signal(|| {
         HEARD.fetch_add(1, Ordering::SeqCst);
     });
-    exchange::pass_on_signal();
+    distributed::pass_on_signal();
     // A rank of another test in this process may pass it on first.
     for _ in 0..1000 {
         if HEARD.load(Ordering::SeqCst) > 0 {
             break;
         }
-        let ask =
-            |ranks: &Arc<Ranks>| ranks.talk().ask("nothing", Message::default(), || Ok(Message::default())).is_ok();
-        assert!(!with_ranks(2, ask), "no rank knows this question");
+        let refused = with_ranks(2, |ranks| ranks.agree(vec!["plot".into()]).unwrap_err().to_string());
+        assert!(refused.starts_with("rank 1: ") && refused.contains("`fit`"), "{refused}");
     }
     assert_eq!(HEARD.load(Ordering::SeqCst), 1);
-    assert!(!exchange::signal_waits());
+    assert!(!distributed::signal_waits());
 }

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cagey::data::{ReadOptions, RowFile, read_training};
+use cagey::distributed::Ranks;
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
-use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, LocalKind, Partition, Pooled, Shared};
+use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, LocalKind, Partition, Shared};
 use cagey::models::gp_model::GpModel;
 use cagey::models::minibatch::{Minibatches, SharedRows};
 use cagey::models::options::ModelChoice;
 use cagey::models::posterior::Posterior;
-use cagey::models::sgpr::{Sgpr, SgprOptions};
+use cagey::models::sgpr::{Pooled, Sgpr, SgprOptions};
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::variational::Covariance;
 use cagey::models::{Observations, exact, fit};
@@ -20,7 +21,7 @@ use cagey::params::Parameters;
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
-use super::ranks::with_ranks;
+use super::ranks::{crew, with_ranks};
 use crate::common::{F64, assert_close};
 
 const ROWS: usize = 90;
@@ -141,7 +142,7 @@ fn ranks_that_read_their_rows_give_the_bits_of_those_that_are_sent_them() {
         assert!(run(experts().reading(Arc::clone(&source)).unwrap()) == alone, "one process, sparse {sparse}");
         for size in [1, 2, 4, 7] {
             let found =
-                with_ranks(size, |ranks| run(experts().over(Arc::clone(ranks)).reading(Arc::clone(&source)).unwrap()));
+                with_ranks(size, |ranks| run(experts().over(crew(ranks)).reading(Arc::clone(&source)).unwrap()));
             assert!(found == alone, "{size} ranks, sparse {sparse}");
         }
     }
@@ -159,11 +160,11 @@ fn sums_over_parts_that_ranks_read_are_those_of_parts_that_are_sent() {
         let predicted = pooled.condition(F64, data.clone()).unwrap().predict(&data.x[..30]).unwrap();
         (found, predicted)
     };
-    let first = with_ranks(1, |ranks| run(Pooled::new(model.clone(), ROWS, Some(Arc::clone(ranks))).unwrap()));
-    let pooled = |ranks| Pooled::new(model.clone(), ROWS, ranks).unwrap().reading(Arc::clone(&source)).unwrap();
+    let first = with_ranks(1, |ranks| run(Pooled::new(model.clone(), ROWS).over(crew(ranks))));
+    let pooled = |ranks| Pooled::new(model.clone(), ROWS).over(ranks).reading(Arc::clone(&source)).unwrap();
     assert!(run(pooled(None)) == first, "one process");
     for size in [1, 2, 3, 4, 17] {
-        let found = with_ranks(size, |ranks| run(pooled(Some(Arc::clone(ranks)))));
+        let found = with_ranks(size, |ranks| run(pooled(crew(ranks))));
         assert!(found == first, "{size} ranks");
     }
 }
@@ -181,11 +182,16 @@ fn batches_that_ranks_read_are_those_that_are_sent() {
             let fitted = plan.train(&config, &mut []).unwrap();
             (raw(&fitted), fitted.summary.loss)
         };
-        let memory = || Plan::new(schema.clone(), &data, settings.clone(), 5, &Registry::default()).unwrap();
-        let first = with_ranks(1, |ranks| trained(memory().over(Arc::clone(ranks))));
+        let registry = |ranks: &Arc<Ranks>| Registry::default().over(Arc::clone(ranks));
+        let first = with_ranks(1, |ranks| {
+            trained(Plan::new(schema.clone(), &data, settings.clone(), 5, &registry(ranks)).unwrap())
+        });
         for size in [1, 2, 3, 4, 6] {
-            let plan = of_file(&file, (0..ROWS).collect(), &settings);
-            let found = with_ranks(size, |ranks| trained(plan.over(Arc::clone(ranks))));
+            let found = with_ranks(size, |ranks| {
+                let rows = RowFile::open(&file).unwrap().into();
+                let plan = Plan::from_file(rows, (0..ROWS).collect(), settings.clone(), 5, &registry(ranks));
+                trained(plan.unwrap())
+            });
             assert!(found == first, "{size} ranks, {natural:?}");
         }
     }
@@ -204,7 +210,7 @@ fn rows_that_are_sent_come_in_chunks() {
     let experts = || Experts::new(shared(), Rule::Grbcm, parts.clone(), vec![0]).unwrap();
     let alone = fit::evaluate(&experts(), F64, &batch).unwrap();
     for size in [2, 3] {
-        let found = with_ranks(size, |ranks| fit::evaluate(&experts().over(Arc::clone(ranks)), F64, &batch).unwrap());
+        let found = with_ranks(size, |ranks| fit::evaluate(&experts().over(crew(ranks)), F64, &batch).unwrap());
         assert_eq!(found, alone, "{size} ranks");
     }
 }
@@ -219,7 +225,7 @@ fn a_rank_that_reads_other_rows_says_so() {
     let batch = data.batch(&Scope::new(F64).unwrap());
     let problem = || {
         with_ranks(3, |ranks| {
-            let experts = of(Arc::clone(ranks)).reading(Arc::clone(&source)).unwrap();
+            let experts = of(crew(ranks)).reading(Arc::clone(&source)).unwrap();
             fit::evaluate(&experts, F64, &batch).unwrap_err().to_string()
         })
     };

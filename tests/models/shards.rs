@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cagey::Result;
 use cagey::data::{InputScale, ReadOptions, Schema, TargetScale, TargetTransform, read_training};
-use cagey::exchange::Ranks;
+use cagey::distributed::Ranks;
 use cagey::fitted::{Fitted, Plan, Reading, Registry, Rows, Settings, Tables};
 use cagey::likelihoods::Gaussian;
 use cagey::model_file::ModelFile;
@@ -59,11 +59,15 @@ fn schema(paths: &[String]) -> Schema {
     read_training(&paths[0], &ReadOptions::default()).unwrap().0
 }
 
+fn registry(ranks: Option<&Arc<Ranks>>) -> Registry {
+    ranks.map_or_else(Registry::default, |ranks| Registry::default().over(Arc::clone(ranks)))
+}
+
 fn open(paths: &[String], ranks: Option<&Arc<Ranks>>) -> Result<Tables> {
     let options = serde_json::to_value(ReadOptions::default()).unwrap();
     let (schema, transform, auxiliary_column) = (schema(paths), TargetTransform::Identity, Some("s".into()));
     let reading = Reading { schema, options, transform, auxiliary_column, unasked: false };
-    Tables::open(paths, reading, ranks.cloned())
+    Tables::open(paths, reading, &registry(ranks))
 }
 
 fn fitted(paths: &[String], options: ExpertsOptions, ranks: Option<&Arc<Ranks>>) -> Result<Fitted> {

@@ -26,12 +26,11 @@ fn options(natural: Option<f64>, size: usize) -> SvgpOptions {
 
 /// Parameters and loss after a training, by `ranks` ranks if it is set.
 fn trained((schema, table): &(Schema, Dataset), settings: &Settings, ranks: Option<usize>) -> (Vec<f64>, f64) {
-    let registry = Registry::default();
-    let plan = || Plan::new(schema.clone(), table, settings.clone(), 5, &registry).unwrap();
+    let plan = |registry: &Registry| Plan::new(schema.clone(), table, settings.clone(), 5, registry).unwrap();
     let config = TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, ..Adam::default() }), 9);
     let fitted = match ranks {
-        None => plan().train(&config, &mut []),
-        Some(size) => with_ranks(size, |ranks| plan().over(ranks.clone()).train(&config, &mut [])),
+        None => plan(&Registry::default()).train(&config, &mut []),
+        Some(size) => with_ranks(size, |ranks| plan(&Registry::default().over(ranks.clone())).train(&config, &mut [])),
     };
     let fitted = fitted.unwrap();
     let raw = fitted.model.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect();

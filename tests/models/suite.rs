@@ -96,9 +96,7 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
     let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
-    let mut model = options
-        .build(parts, &Context { data, names: &names, seed: 1, source: None, shards: None, saved: None })
-        .unwrap();
+    let mut model = options.build(parts, &Context::new(data, &names, 1)).unwrap();
     let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
     model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
     model

@@ -1,7 +1,7 @@
 //! Checks that settings and data fit together.
 
+use super::super::Registry;
 use super::super::calibrate::FEW;
-use super::super::registry::Registry;
 use super::super::{Calibrate, Settings};
 use crate::data::{Column, Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};

@@ -1,8 +1,7 @@
 //! From a table and settings to a model that is ready to train, with its cost known before the training.
 
-mod apart;
 mod checks;
-mod on_disk;
+mod elsewhere;
 mod train;
 
 use std::sync::Arc;
@@ -11,20 +10,18 @@ use checks::{enough, share_apart};
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
-use super::registry::Registry;
-use super::shards::Tables;
-use super::stored::{Seen, Stored};
-use super::{Settings, advice, average, leak, weak_prior};
+use super::{Registry, Settings, Tables, advice, average, leak, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
+use crate::distributed::{FileRows, Stored};
 use crate::error::{Error, Result};
-use crate::exchange::{self, Ranks};
 use crate::likelihoods::{Auxiliary, Targets};
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::options::{Context, ModelOptions};
+use crate::models::parts::Crew;
 use crate::params::Unit;
 
 /// A model before its training, with the data it will be trained on.
@@ -38,13 +35,13 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     /// All rows in a file, if `data` may be only some of them.
-    stored: Option<Arc<Seen>>,
+    stored: Option<Arc<FileRows>>,
     /// All rows in tables, if `data` are those of the first table.
     tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
-    /// The ranks of a job that this process leads.
-    ranks: Option<Arc<Ranks>>,
+    /// The processes of a job that this one leads.
+    crew: Option<Arc<dyn Crew>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
     /// The other models of an average.
@@ -193,13 +190,13 @@ impl Plan {
             None => observations,
         };
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
-        let stored = file.map(|file| Arc::new(Seen { stored: file.clone(), units: units.clone() }));
+        let stored = file.map(|file| Arc::new(FileRows { stored: file.clone(), units: units.clone() }));
         // Models with minibatches read each one when they draw it.
         let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
         let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
         let source = source.as_ref();
-        let context =
-            Context { data: &observations, names: &names, seed, source, shards: shards.as_ref(), saved: None };
+        let (shards, crew) = (shards.as_ref(), registry.crew.as_ref());
+        let context = Context { source, shards, crew, ..Context::new(&observations, &names, seed) };
         if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
             stored.stored.check(&*likelihood, &units)?;
         }
@@ -220,7 +217,7 @@ impl Plan {
             stored,
             tables: None,
             apart: None,
-            ranks: exchange::ranks().cloned(),
+            crew: registry.crew.clone(),
             weak_prior,
             warnings,
             others: Vec::new(),
@@ -248,12 +245,6 @@ impl Plan {
             self.warnings.extend(advice::slopes(rows, self.data.d));
         }
         self.warnings.extend(self.options.warnings(rows));
-    }
-
-    /// The same plan for the ranks of a job that this process leads; they share its minibatches. The ranks of the
-    /// command are known without this.
-    pub fn over(self, ranks: Arc<Ranks>) -> Self {
-        Self { ranks: Some(ranks), ..self }
     }
 
     /// Checks that the rows of a table can be scored: their targets and their auxiliary column.

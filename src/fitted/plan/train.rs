@@ -3,43 +3,35 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::build::Form;
 use super::super::columns::{Units, input_names};
-use super::super::shards::Tables;
-use super::super::stored::Seen;
-use super::super::{Fitted, Summary, advice, average, precision};
+use super::super::{Fitted, Summary, Tables, advice, average, precision};
 use super::Plan;
 use crate::advice::Advice;
 use crate::data::Classes;
+use crate::distributed::FileRows;
 use crate::error::Result;
-use crate::kernels::text;
 use crate::linalg::jitter::watch;
+use crate::models::blueprint::Blueprint;
 use crate::models::gp_model::{GpModel, Training};
 use crate::models::minibatch::{Rows, SharedRows};
+use crate::models::parts::batches::Spread;
+use crate::models::parts::source::collected;
 use crate::models::posterior::Posterior;
 use crate::models::race::{Fallback, Race, Raced, Starts, Track, race};
 use crate::models::registry::usual;
-use crate::models::spread::Spread;
-use crate::models::{Observations, diagnose, shared_rows};
+use crate::models::{Observations, diagnose};
 use crate::train::{self, Observer, TrainConfig};
 
 impl Plan {
-    /// The ranks that share minibatches, if the objective is a sum over rows.
-    fn spread(&mut self) -> Option<Spread> {
+    /// The processes that share minibatches, if the objective is a sum over rows.
+    fn spread(&self) -> Option<Spread> {
         self.model.sum_over_rows()?;
-        let ranks = self.ranks.clone()?;
-        let form = Form {
-            settings: self.settings.clone(),
+        let blueprint = Blueprint {
+            likelihood: self.settings.likelihood.clone(),
             classes: self.schema.classes.as_ref().map(Classes::len),
-            kernel: text::form(&self.model.prior().kernel, self.data.d),
-            columns: self.data.d,
-            parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
+            ..Blueprint::new(self.settings.model.clone(), &*self.model, self.data.d)
         };
-        let spread = Spread::new(ranks, serde_json::json!(form));
-        Some(match &self.stored {
-            Some(stored) => spread.reading(Arc::clone(stored) as Arc<dyn SharedRows>),
-            None => spread,
-        })
+        Some(Spread::new(self.crew.clone()?, blueprint, self.source()))
     }
 
     /// Moves the model to the better of two starts if their losses can be compared. Does nothing if a start is given in
@@ -187,8 +179,8 @@ fn trained(
 }
 
 /// All rows of a file.
-fn all(stored: &Seen) -> Result<Observations> {
-    shared_rows::collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
+fn all(stored: &FileRows) -> Result<Observations> {
+    collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
 }
 
 /// Most rows to keep of data that predictions do not need.

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
+use crate::models::prior::Prior;
 
 /// Without approximation: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,13 +25,19 @@ impl Default for ExactOptions {
 
 setters!(ExactOptions { objective: ExactObjective });
 
+impl ExactOptions {
+    pub(in crate::models) fn model(self, prior: Prior) -> ExactGp {
+        ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }
+    }
+}
+
 impl Kind for ExactOptions {
     const NAME: &'static str = "exact";
 }
 
 impl ModelOptions for ExactOptions {
     fn build(&self, Parts { prior, .. }: Parts, _context: &Context) -> Result<Box<dyn GpModel>> {
-        Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
+        Ok(Box::new(self.model(prior)))
     }
 
     fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {

@@ -2,21 +2,18 @@
 
 use std::sync::OnceLock;
 
-use serde_json::json;
-
+use super::aggregation::Rule;
 use super::expert::Expert;
-use super::rows::Data;
-use super::{Experts, of, remote};
+use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::Result;
-use crate::exchange::{Message, Ranks, put, take};
 use crate::linalg::jitter::{record, watch};
 use crate::models::Observations;
+use crate::models::blueprint::Blueprint;
+use crate::models::parts::{Data, Parts, Question, about, whole};
 use crate::models::posterior::Marginals;
+use crate::models::registry::Registry;
 use crate::threads;
-
-/// The question to a rank: predict.
-pub(super) const SAY: &str = "experts.say";
 
 /// The name of the communication expert in messages.
 const COMMON: &str = "the communication expert";
@@ -43,7 +40,7 @@ impl Conditioned {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
         let (common, augmented) = (OnceLock::new(), OnceLock::new());
         let mut made = Self { model, compute, data, locals: None, common, augmented };
-        let own: Vec<&[usize]> = made.model.own().map(|expert| &made.model.parts()[expert][..]).collect();
+        let own: Vec<&[usize]> = made.model.parts.own().map(|expert| &made.model.parts()[expert][..]).collect();
         let kept = kept(&own);
         made.locals = if kept { Some(made.conditioned(&own)?) } else { None };
         Ok(made)
@@ -58,7 +55,7 @@ impl Conditioned {
     }
 
     pub(super) fn data(&self) -> Data<'_> {
-        self.model.seen(&self.data)
+        self.model.parts.seen(&self.data)
     }
 
     /// The rows of an expert.
@@ -68,7 +65,7 @@ impl Conditioned {
 
     /// Conditions this process's experts, each on its rows, in parallel.
     fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Expert>> {
-        let first = self.model.own().start;
+        let first = self.model.parts.own().start;
         let made = threads::apart(rows.len(), |at| {
             let (local, jitter) = watch(|| self.local(first + at, rows[at].as_ref()));
             Ok((local?, jitter))
@@ -79,14 +76,14 @@ impl Conditioned {
 
     fn local(&self, expert: usize, rows: &[usize]) -> Result<Expert> {
         let local = Expert::new(&self.model.shared, self.compute, self.data().gather(rows)?);
-        local.map_err(|error| self.model.of_expert(expert, error))
+        local.map_err(|error| self.model.parts.of_part(expert, error))
     }
 
     /// Calls `f` with an expert. If it is not kept here, conditions it for this call.
     pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Expert) -> Result<R>) -> Result<R> {
-        let known = self.locals.as_ref().filter(|_| self.model.own().contains(&expert));
+        let known = self.locals.as_ref().filter(|_| self.model.parts.own().contains(&expert));
         match known {
-            Some(locals) => f(&locals[expert - self.model.own().start]),
+            Some(locals) => f(&locals[expert - self.model.parts.own().start]),
             None => f(&self.local(expert, &self.model.parts()[expert])?),
         }
     }
@@ -99,15 +96,15 @@ impl Conditioned {
             rows.dedup();
             rows
         };
-        self.model.own().map(with).collect()
+        self.model.parts.own().map(with).collect()
     }
 
     /// The predictions of this process's experts at `x`. If `augmented`, the experts have the rows of the communication
     /// expert as well. An expert whose rows are all among them predicts nothing: its marginals are empty.
     pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-        let own = self.model.own();
+        let own = self.model.parts.own();
         let predict = |at: usize, local: &Expert| {
-            local.posterior().predict(x).map_err(|error| self.model.of_expert(own.start + at, error))
+            local.posterior().predict(x).map_err(|error| self.model.parts.of_part(own.start + at, error))
         };
         if !augmented {
             return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local)));
@@ -130,10 +127,19 @@ impl Conditioned {
 
     /// The predictions of all experts, on all ranks.
     pub(super) fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-        match &self.model.ranks {
-            Some(ranks) => elsewhere(self, ranks, augmented, x),
-            None => self.say(augmented, x),
-        }
+        let mut own = || self.answers(augmented, x);
+        let (data, question) = ((self.data(), self.compute), Question::Predict { augmented });
+        let answers = whole::ask_with(&self.model, data, &question, &[x.to_vec()], &mut own)?;
+        let marginals = |mut mean: Vec<f64>| {
+            let variance = mean.split_off(mean.len() / 2);
+            Marginals { mean, variance, floored: 0 }
+        };
+        Ok(answers.into_iter().map(marginals).collect())
+    }
+
+    /// The [predictions](Self::say) of this process's experts as answers: means, then variances.
+    fn answers(&self, augmented: bool, x: &[f64]) -> Result<Vec<Vec<f64>>> {
+        Ok(self.say(augmented, x)?.into_iter().map(|said| [said.mean, said.variance].concat()).collect())
     }
 
     /// The predictions of all experts: means less the prior mean, and variances, row-major `[count, t]`.
@@ -148,11 +154,11 @@ impl Conditioned {
     pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
             let rows = self.data().gather(&self.model.communication)?;
-            let local = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| of(COMMON, error))?;
+            let local = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
             let _ = self.common.set(local);
         }
         let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
-        let said = local.posterior().predict(x).map_err(|error| of(COMMON, error))?;
+        let said = local.posterior().predict(x).map_err(|error| about(COMMON, error))?;
         Ok([said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior).collect(), said.variance])
     }
 }
@@ -162,34 +168,31 @@ fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
     8.0 * rows.iter().map(|rows| (rows.as_ref().len() as f64).powi(2)).sum::<f64>() <= KEPT
 }
 
-/// The predictions at `x` of the experts of all ranks, in the order of the experts.
-fn elsewhere(experts: &Conditioned, ranks: &Ranks, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-    let mut talk = ranks.talk();
-    remote::hold(experts.model(), &mut talk, ranks.size(), experts.data(), experts.compute())?;
-    let mut message = remote::with_parameters(experts.model());
-    message.document = json!({ "augmented": augmented });
-    put(&mut message, "x", x.to_vec());
-    let answers = talk.ask(SAY, message, || experts.say(augmented, x).map(said))?;
-    answers.into_iter().map(heard).collect::<Result<Vec<_>>>().map(|heard| heard.concat())
-}
+/// Experts of a process that does not lead. It predicts for the one that does.
+#[derive(Debug)]
+pub(crate) struct Member(Conditioned);
 
-/// Predictions of experts as a message.
-pub(super) fn said(all: Vec<Marginals>) -> Message {
-    let mut message = Message { document: json!({ "experts": all.len() }), ..Message::default() };
-    put(&mut message, "counts", all.iter().map(|said| said.mean.len() as f64).collect());
-    put(&mut message, "mean", all.iter().flat_map(|said| said.mean.clone()).collect());
-    put(&mut message, "variance", all.into_iter().flat_map(|said| said.variance).collect());
-    message
-}
+impl Member {
+    /// Conditions these experts on `rows`. The communication expert has the rows `common`.
+    ///
+    /// # Errors
+    /// As [`Experts::posterior`].
+    pub(crate) fn new(
+        blueprint: Blueprint,
+        registry: &Registry,
+        (parts, common): (Parts, Vec<usize>),
+        (rows, compute): (Observations, Compute),
+    ) -> Result<Self> {
+        let shared = Shared::of(blueprint, registry)?;
+        // The leader decides on the rule, so that this one is not used.
+        Ok(Self(Conditioned::new(Experts::of(shared, Rule::Grbcm, parts, common), compute, rows)?))
+    }
 
-fn heard(mut message: Message) -> Result<Vec<Marginals>> {
-    let counts = take(&mut message, "counts")?;
-    let (mean, variance) = (take(&mut message, "mean")?, take(&mut message, "variance")?);
-    let (mut means, mut variances) = (mean.into_iter(), variance.into_iter());
-    let of_one = |count: f64| {
-        let count = count as usize;
-        let mean = means.by_ref().take(count).collect();
-        Marginals { mean, variance: variances.by_ref().take(count).collect(), floored: 0 }
-    };
-    Ok(counts.into_iter().map(of_one).collect())
+    /// Means, then variances of each expert's predictions at `x`.
+    ///
+    /// # Errors
+    /// What predicting reports.
+    pub(crate) fn answers(&self, augmented: bool, x: &[f64]) -> Result<Vec<Vec<f64>>> {
+        self.0.answers(augmented, x)
+    }
 }

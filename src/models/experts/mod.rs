@@ -9,44 +9,34 @@
 pub mod aggregation;
 mod conditioned;
 mod expert;
-mod objective;
 mod options;
 mod partition;
-mod pooled;
 mod posterior;
-mod remote;
-mod rows;
-mod server;
-mod shards;
+mod rounds;
 mod terms;
-mod training;
-mod whole;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use aggregation::Rule;
 use burn::tensor::Tensor;
+pub(crate) use conditioned::Member;
 pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
-pub use pooled::Pooled;
 pub use posterior::ExpertsPosterior;
-use rows::{Data, Window};
-pub use server::Server;
-pub use shards::{Shards, TOLD, filled, joined, share_of};
-pub use training::{Algorithm, Federation, Rounds};
-use whole::OfParts;
+pub use rounds::Rounds;
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::{self, Ranks};
 use crate::likelihoods::Likelihood;
-use crate::models::exact::ExactGp;
+use crate::models::blueprint::Blueprint;
+use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
+pub use crate::models::parts::federation::{Algorithm, Federation};
+use crate::models::parts::{Crew, Data, OfParts, Parts, Question, Shards, SharedRows, whole};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::models::sgpr::Sgpr;
+use crate::models::sgpr::{Sgpr, SgprOptions};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
@@ -70,6 +60,11 @@ impl Shared {
         }
     }
 
+    /// Whether the experts are sparse.
+    fn is_sparse(&self) -> bool {
+        matches!(self, Self::Sparse(_))
+    }
+
     fn model_mut(&mut self) -> &mut dyn GpModel {
         match self {
             Self::Exact(model) => model,
@@ -87,18 +82,10 @@ pub struct Experts {
     pub rule: Rule,
     /// How they are trained together.
     pub federation: Federation,
-    /// The rows of each expert, ascending.
-    parts: Arc<Vec<Vec<usize>>>,
+    /// The rows of each expert, and where they are.
+    parts: Parts,
     /// The rows of the communication expert of grBCM, ascending. They are drawn at random, whatever the partition.
     communication: Arc<Vec<usize>>,
-    /// The name of each expert in messages.
-    labels: Arc<Vec<String>>,
-    /// Where the experts are that other processes hold.
-    ranks: Option<Arc<Ranks>>,
-    /// The experts' rows, if they stay with the experts.
-    shards: Option<Arc<Shards>>,
-    /// The experts' rows, if every rank reads its own.
-    window: Option<Arc<Window>>,
 }
 
 impl Experts {
@@ -120,38 +107,39 @@ impl Experts {
         communication.sort_unstable();
         communication.dedup();
         let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
-        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
-        let federation = Federation::default();
-        Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None })
+        Ok(Self::of(shared, rule, Parts::new(parts, labels, 0), communication))
     }
 
-    /// Makes the experts of one rank, as the leader hands them out. Rows of the communication expert may belong to no
-    /// expert of this rank.
-    fn of_rank(shared: Shared, parts: Vec<Vec<usize>>, communication: Vec<usize>, labels: Vec<String>) -> Self {
-        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
-        // The leader decides on the rule, so that this one is not used.
-        let (rule, federation) = (Rule::Grbcm, Federation::default());
-        Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None }
+    /// Makes experts that keep their rows for themselves.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a rule that needs rows of several experts in one place.
+    pub fn apart(shared: Shared, rule: Rule, shards: Arc<Shards>) -> Result<Self> {
+        rule.check_apart()?;
+        Ok(Self::of(shared, rule, Parts::apart("expert", shards), Vec::new()))
     }
 
-    /// Returns the same experts, spread over the ranks of a job that this process leads.
-    pub fn over(self, ranks: Arc<Ranks>) -> Self {
-        Self { ranks: Some(ranks), ..self }
+    fn of(shared: Shared, rule: Rule, parts: Parts, communication: Vec<usize>) -> Self {
+        Self { shared, rule, federation: Federation::default(), parts, communication: Arc::new(communication) }
     }
 
-    /// The experts of this process: all of them, or the first ones if it leads other ranks.
-    fn own(&self) -> Range<usize> {
-        self.share(0)
+    /// Returns the same experts, shared by the processes of a job that this one leads.
+    pub fn over(self, crew: Option<Arc<dyn Crew>>) -> Self {
+        Self { parts: self.parts.over(crew), ..self }
     }
 
-    /// The experts of a rank.
-    fn share(&self, rank: usize) -> Range<usize> {
-        exchange::share(self.len(), rank, self.ranks.as_ref().map_or(1, |ranks| ranks.size()))
+    /// Returns the same experts on rows of a source. This process reads the rows of its own experts now, and the others
+    /// theirs when they are first asked. Later calls ignore the data that they are given.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
+        Ok(Self { parts: self.parts.reading(source)?, ..self })
     }
 
     /// The rows of each expert.
     pub fn parts(&self) -> &[Vec<usize>] {
-        &self.parts
+        self.parts.rows()
     }
 
     /// The number of experts M.
@@ -161,22 +149,17 @@ impl Experts {
 
     /// Whether there is no expert. [`new`](Self::new) refuses that.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.len() == 0
     }
 
     /// The number n of rows of all experts.
     pub fn rows(&self) -> usize {
-        self.parts.iter().map(Vec::len).sum()
+        self.parts.count()
     }
 
     /// The number of rows of the largest expert.
     fn largest(&self) -> usize {
-        self.parts.iter().map(Vec::len).max().unwrap_or_default()
-    }
-
-    /// Names the expert in an error.
-    fn of_expert(&self, expert: usize, error: Error) -> Error {
-        of(&self.labels[expert], error)
+        self.parts().iter().map(Vec::len).max().unwrap_or_default()
     }
 
     /// The posterior. It can predict by any rule.
@@ -189,18 +172,6 @@ impl Experts {
     }
 }
 
-/// Names what an error is about in its message.
-fn of(what: &str, error: Error) -> Error {
-    error.map(|error| match error {
-        Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
-            Error::NotPositiveDefinite { matrix: format!("{what}: {matrix}"), size, dtype, pivot, jitter, finite }
-        }
-        Error::NotFinite(problem) => Error::NotFinite(format!("{what}: {problem}")),
-        Error::Data(problem) => Error::Data(format!("{what}: {problem}")),
-        other => other,
-    })
-}
-
 /// The name of an expert for messages, with its first rows.
 fn label(expert: usize, count: usize, rows: &[usize]) -> String {
     let shown: Vec<String> = rows.iter().take(3).map(|row| (row + 1).to_string()).collect();
@@ -210,27 +181,47 @@ fn label(expert: usize, count: usize, rows: &[usize]) -> String {
 
 impl Model for Experts {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        objective::sum(self, scope, batch)
+        batch.check(scope)?;
+        whole::over(self, scope, batch)
     }
 
     fn bears_jitter(&self) -> bool {
-        matches!(self.shared, Shared::Sparse(_))
+        self.shared.is_sparse()
     }
 }
 
 impl OfParts for Experts {
-    fn experts(&self) -> &Experts {
-        self
+    fn parts(&self) -> &Parts {
+        &self.parts
     }
 
+    fn member(&self) -> &dyn GpModel {
+        self.shared.model()
+    }
+
+    fn blueprint(&self, d: usize) -> Blueprint {
+        match &self.shared {
+            Shared::Exact(model) => Blueprint::new(ExactOptions { objective: model.objective }, model, d),
+            Shared::Sparse(model) => Blueprint::new(SgprOptions { inducing: model.process.len() }, model, d),
+        }
+    }
+
+    fn common(&self) -> &[usize] {
+        &self.communication
+    }
+
+    /// Σ L_i(θ) `[1]`. Each expert has a graph of its own, which is dropped when its gradient is known. The returned
+    /// tensor is linear in the parameters. At their present values it has the value and the gradient of the sum.
     fn objective_over(&self, scope: &Scope, data: Data) -> Result<Tensor<1>> {
-        objective::sum_over(self, scope, data)
+        let question = Question::Objective { gradient: scope.device().is_autodiff(), budget: scope.budget() };
+        let (loss, slopes) = whole::sum(self, (data, scope.compute()), &question, &[])?;
+        Ok(whole::linear(scope, self, loss, &slopes))
     }
 }
 
 impl GpModel for Experts {
     fn title(&self) -> String {
-        let (least, most) = (self.parts.iter().map(Vec::len).min().unwrap_or_default(), self.largest());
+        let (least, most) = (self.parts().iter().map(Vec::len).min().unwrap_or_default(), self.largest());
         let rows = if least == most { most.to_string() } else { format!("{least} to {most}") };
         let count = self.len();
         let experts = if count == 1 { "expert" } else { "experts, each" };
@@ -255,12 +246,12 @@ impl GpModel for Experts {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         // A sample of the rows has smaller experts, unless the experts have rows of their own.
-        let own = self.own_rows().is_some();
+        let own = self.parts.own_rows().is_some();
         let share = if own { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
         let largest = (self.largest() as f64 * share).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
-        let threads = rayon::current_num_threads().min(self.own().len());
-        Size { rows: self.held_of(size.rows), ..size }.data(compute)
+        let threads = rayon::current_num_threads().min(self.parts.own().len());
+        Size { rows: self.parts.held(size.rows), ..size }.data(compute)
             + threads as f64 * self.shared.model().bytes(compute, each)
     }
 
@@ -273,7 +264,7 @@ impl GpModel for Experts {
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-        training::train(self, training, observers)
+        rounds::train(self, training, observers)
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

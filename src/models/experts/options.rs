@@ -10,12 +10,14 @@ use super::posterior::{COMMUNICATION, PARTS};
 use super::{Algorithm, Experts, Federation, Shared};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
-use crate::exchange;
-use crate::likelihoods::Gaussian;
-use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::Observations;
+use crate::models::blueprint::Blueprint;
+use crate::models::exact::ExactOptions;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, Kind, ModelOptions, Parts, Saved, setters};
-use crate::models::sgpr::Sgpr;
+use crate::models::posterior::SavedPosterior;
+use crate::models::registry::Registry;
+use crate::models::sgpr::SgprOptions;
 use crate::train::TrainConfig;
 
 /// The kind of each expert.
@@ -83,16 +85,8 @@ impl Kind for ExpertsOptions {
 impl ModelOptions for ExpertsOptions {
     fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let shared = match self.local {
-            LocalKind::Exact => {
-                let objective = ExactObjective::MarginalLikelihood;
-                Shared::Exact(ExactGp { prior, likelihood: Gaussian::new(0.1), objective })
-            }
-            LocalKind::Sgpr => {
-                let z = context.inducing(&prior.kernel, self.inducing)?;
-                let mut model = Sgpr::new(prior.kernel, &z, context.data.d)?;
-                model.process.prior.mean = prior.mean;
-                Shared::Sparse(model)
-            }
+            LocalKind::Exact => Shared::Exact(ExactOptions::default().model(prior)),
+            LocalKind::Sgpr => Shared::Sparse(SgprOptions { inducing: self.inducing }.model(prior, context)?),
         };
         if let Some(shards) = context.shards {
             self.check_apart()?;
@@ -110,9 +104,7 @@ impl ModelOptions for ExpertsOptions {
         let rule = self.aggregation.unwrap_or(if few { Rule::Nearest } else { Rule::Grbcm });
         let mut experts = Experts::new(shared, rule, parts, communication)?;
         experts.federation = self.training.clone();
-        if let Some(ranks) = exchange::ranks() {
-            experts = experts.over(Arc::clone(ranks));
-        }
+        experts = experts.over(context.crew.cloned());
         Ok(Box::new(match context.source {
             Some(source) => experts.reading(Arc::clone(source))?,
             None => experts,
@@ -140,6 +132,23 @@ impl ModelOptions for ExpertsOptions {
 
     fn smaller(&self) -> Advice {
         Advice::from("choose more experts, each of fewer rows").about("ExpertsOptions::experts")
+    }
+}
+
+impl Shared {
+    /// The model that another process describes.
+    pub(super) fn of(blueprint: Blueprint, registry: &Registry) -> Result<Self> {
+        let (Parts { prior, .. }, none) = (blueprint.parts(registry)?, Observations::none(blueprint.columns));
+        let (sparse, exact) = (blueprint.model.of::<SgprOptions>(), blueprint.model.of::<ExactOptions>());
+        let saved = Saved { parameters: &blueprint.parameters, posterior: &SavedPosterior::default() };
+        let mut shared = match sparse {
+            Some(sparse) => {
+                Self::Sparse(sparse.model(prior, &Context { saved: Some(saved), ..Context::new(&none, &[], 0) })?)
+            }
+            None => Self::Exact(exact.unwrap_or_default().model(prior)),
+        };
+        blueprint.fill(shared.model_mut())?;
+        Ok(shared)
     }
 }
 

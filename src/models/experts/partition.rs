@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::models::Observations;
+use crate::models::inducing;
 use crate::models::minibatch::SharedRows;
-use crate::models::{inducing, shared_rows};
+use crate::models::parts::source;
 use crate::suggest::nearest;
 
 /// How rows are shared out among experts.
@@ -92,10 +93,10 @@ impl Partition {
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
             Self::Random => Observations::unchecked(Vec::new(), 1, vec![0.0; source.count()], None),
-            Self::Tree | Self::Kmeans => shared_rows::inputs(source, None)?,
+            Self::Tree | Self::Kmeans => source::inputs(source, None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;
-                return by_value(&shared_rows::inputs(source, Some(column))?, 0, name);
+                return by_value(&source::inputs(source, Some(column))?, 0, name);
             }
         };
         self.split(&rows, names, count, seed)

@@ -6,13 +6,13 @@ use super::aggregation::{
     Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::conditioned::Conditioned;
-use super::rows::Data;
 use super::{Experts, terms};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
+use crate::models::parts::Data;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
 use crate::scope::{Scope, to_f64};
 use crate::suggest::nearest;
@@ -41,12 +41,12 @@ pub struct ExpertsPosterior {
 
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
-        let data = match model.own_rows() {
+        let data = match model.parts.own_rows() {
             // The given data are ignored.
             Some(own) => Observations::none(own.d()),
             None => data,
         };
-        model.check(model.seen(&data))?;
+        model.parts.check(model.parts.seen(&data))?;
         let rule = model.rule;
         let experts = Arc::new(Conditioned::new(model, compute, data)?);
         let variance = WeightVariance::default();
@@ -179,7 +179,7 @@ impl Posterior for ExpertsPosterior {
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let (model, n) = (self.experts.model(), self.experts.data().n());
-        if model.shards.is_some() {
+        if model.parts.shards().is_some() {
             return Ok(SavedPosterior::default());
         }
         let mut owners = vec![0.0; n];
@@ -205,7 +205,7 @@ const MANY: f64 = 1e11;
 
 impl Aggregates for ExpertsPosterior {
     fn rules(&self) -> Vec<&'static str> {
-        let apart = self.experts.model().shards.is_some();
+        let apart = self.experts.model().parts.shards().is_some();
         Rule::ALL.into_iter().filter(|rule| !apart || !rule.joins_rows()).map(Rule::name).collect()
     }
 
@@ -222,7 +222,7 @@ impl Aggregates for ExpertsPosterior {
             };
             return Err(Error::Usage(format!("no aggregation `{rule}`; {hint}")));
         };
-        if self.experts.model().shards.is_some() {
+        if self.experts.model().parts.shards().is_some() {
             found.check_apart()?;
         }
         Ok(Box::new(self.by_rule(found, self.variance)))

@@ -2,15 +2,18 @@
 
 use std::fmt::Debug;
 
+use burn::tensor::Tensor;
+
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::fit;
 use crate::models::minibatch::{Minibatches, Rows, SumOverRows};
+use crate::models::parts::batches::Spread;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::models::spread::Spread;
-use crate::models::{Model, Observations};
+use crate::models::{Batch, Model, Observations};
+use crate::scope::Scope;
 use crate::train::{Observer, Outcome, TrainConfig};
 
 /// The user's units of inputs and target. Reports and options give parameters in these units.
@@ -124,8 +127,17 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     }
 
     /// Returns itself if its objective is a sum over rows plus a term without data.
-    fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
+    fn sum_over_rows(&self) -> Option<&dyn SumOverRows> {
         None
+    }
+
+    /// The sums over rows through which alone the data enter the objective, if there are such. Then the model can be
+    /// [computed from parts](crate::models::parts) of the rows.
+    ///
+    /// # Errors
+    /// What the sums report; [`Usage`](crate::Error::Usage) for other models.
+    fn sums(&self, _scope: &Scope, _batch: &Batch) -> Result<Vec<Tensor<1>>> {
+        Err(crate::Error::Usage(format!("{}: its data do not enter as sums over rows", self.title())))
     }
 
     /// Conditions the prior on observations.

@@ -1,5 +1,6 @@
 //! What a model offers: to optimisers, to tables and files, and to the command.
 
+pub mod blueprint;
 #[cfg(feature = "command")]
 pub mod command;
 pub mod gp_model;

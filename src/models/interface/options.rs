@@ -13,9 +13,8 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::models::Observations;
-use crate::models::experts::Shards;
 use crate::models::inducing::{self, Choice};
-use crate::models::minibatch::SharedRows;
+use crate::models::parts::{Crew, Shards, SharedRows};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::training::batches::Minibatches;
@@ -60,6 +59,8 @@ pub struct Context<'a> {
     pub source: Option<&'a Arc<dyn SharedRows>>,
     /// The rows of experts that stay where the experts are.
     pub shards: Option<&'a Arc<Shards>>,
+    /// The processes of a job that this one leads.
+    pub crew: Option<&'a Arc<dyn Crew>>,
     /// What was saved of the model, if it is rebuilt.
     pub saved: Option<Saved<'a>>,
 }
@@ -73,7 +74,12 @@ pub struct Saved<'a> {
     pub posterior: &'a SavedPosterior,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// A new model for rows in this process.
+    pub fn new(data: &'a Observations, names: &'a [String], seed: u64) -> Self {
+        Self { data, names, seed, source: None, shards: None, crew: None, saved: None }
+    }
+
     /// Rows that the model will be trained on.
     pub fn rows(&self) -> usize {
         self.source.map_or(self.data.n(), |source| source.count())

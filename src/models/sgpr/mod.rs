@@ -2,10 +2,12 @@
 //! variables in sparse Gaussian processes*).
 
 mod options;
+mod pooled;
 mod posterior;
 
 use burn::tensor::Tensor;
 pub use options::SgprOptions;
+pub use pooled::Pooled;
 pub use posterior::SgprPosterior;
 
 use crate::device::Compute;
@@ -142,6 +144,11 @@ impl GpModel for Sgpr {
 
     fn is_comparable(&self) -> bool {
         true
+    }
+
+    fn sums(&self, scope: &Scope, batch: &Batch) -> Result<Vec<Tensor<1>>> {
+        let Moments { square, projected, rest } = self.moments(scope, batch)?;
+        Ok(vec![square.flatten(0, 1), projected, rest])
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Sgpr;
+use super::{Pooled, Sgpr};
 use crate::advice::Advice;
 use crate::error::Result;
-use crate::exchange;
-use crate::models::experts::Pooled;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
+use crate::models::prior::Prior;
 
 /// A sparse GP with the collapsed bound, in n m² time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +27,15 @@ impl Default for SgprOptions {
 
 setters!(SgprOptions { inducing: usize });
 
+impl SgprOptions {
+    pub(in crate::models) fn model(self, prior: Prior, context: &Context) -> Result<Sgpr> {
+        let z = context.inducing(&prior.kernel, self.inducing)?;
+        let mut model = Sgpr::new(prior.kernel, &z, context.data.d)?;
+        model.process.prior.mean = prior.mean;
+        Ok(model)
+    }
+}
+
 impl Kind for SgprOptions {
     const NAME: &'static str = "sgpr";
     const READS: bool = true;
@@ -35,14 +43,12 @@ impl Kind for SgprOptions {
 
 impl ModelOptions for SgprOptions {
     fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
-        let z = context.inducing(&prior.kernel, self.inducing)?;
-        let mut model = Sgpr::new(prior.kernel, &z, context.data.d)?;
-        model.process.prior.mean = prior.mean;
+        let model = self.model(prior, context)?;
         // In a job of several processes, each process computes the sums over its rows.
-        let pooled = |model| Pooled::new(model, context.rows(), exchange::ranks().cloned());
+        let pooled = |model| Pooled::new(model, context.rows()).over(context.crew.cloned());
         Ok(match context.source {
-            Some(source) => Box::new(pooled(model)?.reading(Arc::clone(source))?),
-            None if exchange::ranks().is_some() => Box::new(pooled(model)?),
+            Some(source) => Box::new(pooled(model).reading(Arc::clone(source))?),
+            None if context.crew.is_some() => Box::new(pooled(model)),
             None => Box::new(model),
         })
     }

@@ -59,7 +59,7 @@ impl GpModel for Svgp {
         minibatch::train(self, training, observers)
     }
 
-    fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
+    fn sum_over_rows(&self) -> Option<&dyn SumOverRows> {
         Some(self)
     }
 

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use super::batches::Order;
 pub use super::batches::{Minibatches, Rows};
 use super::fit::{add_priors, evaluate_for, groups};
-pub use super::shared_rows::SharedRows;
-use super::spread::{Drawn, Spread};
 pub use super::sum_over_rows::{NaturalSums, SumOverRows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
 use crate::models::Held;
 use crate::models::gp_model::Training;
+use crate::models::parts::Question;
+pub use crate::models::parts::SharedRows;
+use crate::models::parts::batches::{Drawn, Spread};
 use crate::scope::{Scope, scalar};
 use crate::train::{
     self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
@@ -233,7 +234,10 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     fn natural_step(&mut self, drawn: &Drawn, rate: f64) -> Result<()> {
         let Source { compute, spread, .. } = self.source;
         let sums = match spread {
-            Some(spread) => NaturalSums::Host(spread.natural(self.model, compute, drawn)?),
+            Some(spread) => {
+                let len = self.model.natural_len();
+                NaturalSums::Host(spread.ask(self.model, compute, drawn, &Question::Natural, len)?)
+            }
             None => self.model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
         };
         for halving in 0..HALVINGS {

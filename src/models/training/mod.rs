@@ -5,7 +5,5 @@ pub mod diagnose;
 pub mod fit;
 pub mod minibatch;
 pub mod race;
-pub mod shared_rows;
-pub mod spread;
 pub mod start;
 mod sum_over_rows;

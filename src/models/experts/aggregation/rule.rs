@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::weights::Form;
+use crate::error::{Error, Result};
 
 /// How predictions of experts are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,5 +102,26 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+impl Rule {
+    /// Whether the rule needs rows of several experts in one place.
+    pub fn joins_rows(self) -> bool {
+        let needs = self.needs();
+        needs.augmented || needs.covariances || needs.weights.is_some()
+    }
+
+    /// Refuses a rule that needs rows of several experts in one place.
+    pub(in crate::models::experts) fn check_apart(self) -> Result<()> {
+        if !self.joins_rows() {
+            return Ok(());
+        }
+        let others: Vec<&str> = Self::ALL.into_iter().filter(|rule| !rule.joins_rows()).map(Self::name).collect();
+        Err(Error::Usage(format!(
+            "aggregation {self} needs rows of several experts in one place, but rows of shards stay where they are; \
+             choose {}",
+            others.join(", ")
+        )))
     }
 }

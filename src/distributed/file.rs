@@ -7,11 +7,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::columns::{Inputs, Units, check_targets};
 use crate::data::{Dataset, InputScale, RowFile, TargetScale};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood};
 use crate::models::Observations;
+use crate::models::columns::{Inputs, Units, check_targets};
 use crate::models::minibatch::{Rows, SharedRows};
 
 /// Rows of the sample from which everything is chosen that is chosen from data before a training. The moments in the
@@ -58,14 +58,14 @@ impl Stored {
 
 /// The rows in a model's units.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct FileRows {
     pub stored: Stored,
     pub units: Units,
 }
 
 /// The description of rows in a file that another process gets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Told {
+struct Description {
     path: String,
     checksum: u64,
     inputs: InputScale,
@@ -74,15 +74,15 @@ struct Told {
     auxiliary_column: Option<String>,
 }
 
-impl Seen {
+impl FileRows {
     /// Opens the file of rows that another process describes; all of its rows, by their positions.
     ///
     /// # Errors
     /// As [`RowFile::open`]; [`Error::Data`] if the file differs from that of the other process.
-    pub fn open(told: Value) -> Result<Self> {
-        let told: Told = serde_json::from_value(told)
+    pub fn open(description: Value) -> Result<Self> {
+        let description: Description = serde_json::from_value(description)
             .map_err(|e| Error::Device(format!("a message between ranks: a file of rows: {e}")))?;
-        let Told { path, checksum, inputs, target, auxiliary, auxiliary_column } = told;
+        let Description { path, checksum, inputs, target, auxiliary, auxiliary_column } = description;
         let file = RowFile::open(&path)?;
         if file.checksum() != checksum {
             return Err(Error::Data(format!("{path}: it is not the file of rows that rank 0 reads")));
@@ -95,7 +95,7 @@ impl Seen {
     }
 }
 
-impl Rows for Seen {
+impl Rows for FileRows {
     fn count(&self) -> usize {
         self.stored.rows.len()
     }
@@ -109,7 +109,7 @@ impl Rows for Seen {
     }
 }
 
-impl SharedRows for Seen {
+impl SharedRows for FileRows {
     fn columns(&self) -> usize {
         self.units.inputs.mean.len()
     }
@@ -118,10 +118,10 @@ impl SharedRows for Seen {
         self.stored.auxiliary_column.is_some()
     }
 
-    fn told(&self) -> Value {
+    fn description(&self) -> Value {
         let Stored { file, auxiliary_column, .. } = &self.stored;
         let Units { inputs, target, auxiliary } = &self.units;
-        json!(Told {
+        json!(Description {
             path: file.path().display().to_string(),
             checksum: file.checksum(),
             inputs: inputs.clone(),

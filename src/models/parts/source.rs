@@ -4,10 +4,9 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::batches::Rows;
 use crate::error::{Error, Result};
-use crate::exchange::{Message, put, take};
 use crate::models::Observations;
+use crate::models::minibatch::Rows;
 
 /// Rows in a place that every process can read, such as a file.
 pub trait SharedRows: Rows + Debug + Send + Sync {
@@ -18,29 +17,14 @@ pub trait SharedRows: Rows + Debug + Send + Sync {
     fn has_auxiliary(&self) -> bool;
 
     /// The description with which another process can read them.
-    fn told(&self) -> Value;
+    fn description(&self) -> Value;
 
     /// The places of rows, for a process that has the description.
     fn places(&self, rows: &[usize]) -> Vec<usize>;
 }
 
-/// The entry of a message with the description of the source.
-pub(crate) const SOURCE: &str = "source";
-/// The entry of a message with the places of rows.
-const PLACES: &str = "places";
-
 /// Rows that are read at a time.
 const CHUNK: usize = 1 << 14;
-
-/// Writes to a message which rows are meant, for a process that knows their source.
-pub(crate) fn name(message: &mut Message, source: &dyn SharedRows, rows: &[usize]) {
-    put(message, PLACES, source.places(rows).into_iter().map(|place| place as f64).collect());
-}
-
-/// The rows that a message [names](name).
-pub(crate) fn named(message: &mut Message) -> Result<Vec<usize>> {
-    Ok(take(message, PLACES)?.into_iter().map(|place| place as usize).collect())
-}
 
 /// These rows, read in chunks. Holds no more than the rows.
 ///

@@ -1,20 +1,19 @@
 //! Rounds of clients as an objective of the common parameters z.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::index;
 
-use super::super::Experts;
-use super::Algorithm;
-use super::client::{Client, Round};
-use super::clients;
+use super::Experts;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::Observations;
+use crate::models::gp_model::Training;
+use crate::models::parts::client::{Client, Round};
+use crate::models::parts::federation::Algorithm;
+use crate::models::parts::{Question, whole};
 use crate::params::Parameters;
-use crate::train::{Evaluation, Objective, Optimizer, Schedule, Step, TrainConfig};
+use crate::train::{self, Descent, Evaluation, Objective, Observer, Optimizer, Outcome, Schedule, Step, TrainConfig};
 
 /// The loss Σ L_i(z) of the experts of a round, and as gradient n (z − z⁺) where z⁺ is the point that the round leads
 /// to. A trainer that divides by the number of rows n and takes the whole step arrives at z⁺.
@@ -25,7 +24,7 @@ pub struct Rounds<'a> {
     data: &'a Observations,
     round: Round,
     clients: Vec<Client>,
-    gradients: AtomicUsize,
+    gradients: usize,
 }
 
 impl<'a> Rounds<'a> {
@@ -35,7 +34,7 @@ impl<'a> Rounds<'a> {
     /// [`Error::Usage`] for settings without a meaning, [`Error::Shape`] if the rows are not the ones that were shared
     /// out.
     pub fn new(experts: Experts, compute: Compute, data: &'a Observations, config: &TrainConfig) -> Result<Self> {
-        experts.check(experts.seen(data))?;
+        experts.parts.check(experts.parts.seen(data))?;
         experts.federation.check()?;
         let constant = match &config.optimizer {
             Optimizer::Adam(adam) => adam.schedule == Schedule::Constant,
@@ -53,12 +52,12 @@ impl<'a> Rounds<'a> {
         let (penalty, curvature) = (federation.penalty.unwrap_or(each), federation.curvature.unwrap_or(each));
         let round = Round { federation, optimizer: config.optimizer.clone(), penalty, curvature, rows };
         let clients = vec![Client::new(&experts.free_raw()); experts.len()];
-        Ok(Self { experts, compute, data, round, clients, gradients: AtomicUsize::default() })
+        Ok(Self { experts, compute, data, round, clients, gradients: 0 })
     }
 
-    /// The number of gradients of single experts that this process has computed so far.
+    /// The number of gradients of single experts that were computed so far.
     pub fn gradients(&self) -> usize {
-        self.gradients.load(Ordering::Relaxed)
+        self.gradients
     }
 
     /// The experts that take part in a step.
@@ -82,15 +81,23 @@ impl Objective for Rounds<'_> {
 
     fn evaluate(&mut self, z: &[f64], step: Step) -> Result<Evaluation> {
         let drawn = self.drawn(step);
-        let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
         let (experts, n) = (&self.experts, self.round.rows as f64);
-        let data = experts.seen(self.data);
-        let made = match &experts.ranks {
-            Some(ranks) => {
-                clients::all((experts, data, self.compute), ranks, &self.round, (&drawn, &clients), z, &self.gradients)?
-            }
-            None => clients::own((experts, data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
-        };
+        let mut numbers = vec![z.to_vec()];
+        numbers.extend(drawn.iter().map(|expert| {
+            let mut state = Vec::new();
+            self.clients[*expert].write(&mut state);
+            state
+        }));
+        let question = Question::Round { round: self.round.clone(), drawn: drawn.clone() };
+        let answers = whole::ask(experts, (experts.parts.seen(self.data), self.compute), &question, &numbers)?;
+        let mut made = Vec::new();
+        for answer in &answers {
+            let Some(([loss, gradients], state)) = answer.split_first_chunk() else {
+                return Err(Error::Device("an expert answers without the state of its client".into()));
+            };
+            self.gradients += *gradients as usize;
+            made.push((Client::read(state, z.len())?, *loss));
+        }
         let rows = |expert: usize| experts.parts()[expert].len() as f64;
         let taking_part: f64 = drawn.iter().map(|expert| rows(*expert)).sum();
         let loss = made.iter().map(|(_, loss)| loss).sum::<f64>() * n / taking_part;
@@ -130,4 +137,29 @@ impl Objective for Rounds<'_> {
             state.chunks(Client::size(dim)).map(|numbers| Client::read(numbers, dim)).collect::<Result<_>>()?;
         Ok(())
     }
+}
+
+/// Trains experts and leaves them at the best point found.
+///
+/// # Errors
+/// As [`fit`](crate::models::fit::fit).
+pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+    let Training { compute, data, config, .. } = training;
+    if experts.federation.algorithm == Algorithm::Fact {
+        return whole::train(experts, compute, data, config, observers);
+    }
+    let start = experts.free_raw();
+    let scaled = config.clone().loss_scale(experts.rows() as f64);
+    // A step of descent from z against z − z⁺ ends at z⁺.
+    let scaled = TrainConfig { optimizer: Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() }), ..scaled };
+    let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
+    let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
+    experts.set_free_raw(&outcome.x)?;
+    // Losses on the way may have been those of some experts only. If this evaluation fails, keep the trained model all
+    // the same: it is worth more than the number.
+    if let Ok(found) = whole::evaluate(experts, compute, data) {
+        outcome.loss = found.loss / outcome.loss_scale;
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
+    }
+    Ok(outcome)
 }

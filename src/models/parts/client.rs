@@ -1,11 +1,10 @@
-//! The work of one expert in a round.
+//! The work of one part in a round of a federated training.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Experts;
-use super::{Algorithm, Federation};
+use super::federation::{Algorithm, Federation};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::fit::add_priors;
@@ -18,7 +17,7 @@ use crate::train::{
 
 /// What the clients of a round need to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Round {
+pub struct Round {
     /// The algorithm.
     pub federation: Federation,
     /// The optimiser of local steps.
@@ -27,38 +26,38 @@ pub(crate) struct Round {
     pub penalty: f64,
     /// ℓ.
     pub curvature: f64,
-    /// Rows of all experts.
+    /// Rows of all parts.
     pub rows: usize,
 }
 
 /// What a client keeps from one round to the next.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Client {
+pub(in crate::models) struct Client {
     /// θ_i.
-    pub(super) x: Vec<f64>,
+    pub(in crate::models) x: Vec<f64>,
     /// ψ_i.
-    pub(super) dual: Vec<f64>,
+    pub(in crate::models) dual: Vec<f64>,
     /// The moments of its Adam.
     pub(super) moments: AdamState,
 }
 
 impl Client {
-    pub(super) fn new(x: &[f64]) -> Self {
+    pub(in crate::models) fn new(x: &[f64]) -> Self {
         Self { x: x.to_vec(), dual: vec![0.0; x.len()], moments: AdamState::new(x.len()) }
     }
 
     /// How many numbers [`write`](Self::write) makes for `dim` parameters.
-    pub(crate) fn size(dim: usize) -> usize {
+    pub(in crate::models) fn size(dim: usize) -> usize {
         4 * dim + 1
     }
 
-    pub(crate) fn write(&self, into: &mut Vec<f64>) {
+    pub(in crate::models) fn write(&self, into: &mut Vec<f64>) {
         into.extend(&self.x);
         into.extend(&self.dual);
         self.moments.write(into);
     }
 
-    pub(crate) fn read(numbers: &[f64], dim: usize) -> Result<Self> {
+    pub(in crate::models) fn read(numbers: &[f64], dim: usize) -> Result<Self> {
         if numbers.len() != Self::size(dim) {
             let got = format!("{} numbers", numbers.len());
             return Err(Error::shape("saved state of a client", Self::size(dim).to_string(), got));
@@ -69,7 +68,7 @@ impl Client {
     }
 
     /// The client after a round from z, and its loss at z.
-    pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: LocalObjective) -> Result<(Self, f64)> {
+    pub(in crate::models) fn after(&self, round: &Round, z: &[f64], mut loss: LocalObjective) -> Result<(Self, f64)> {
         let Round { federation, penalty, curvature, .. } = round;
         let mut next = self.clone();
         let rows = loss.rows;
@@ -153,9 +152,9 @@ fn descend(
     Ok((here, first.unwrap_or(f64::NAN)))
 }
 
-/// An expert's objective with its share of the priors, as a function of the free parameters.
+/// A part's objective with its share of the priors, as a function of the free parameters.
 #[derive(Debug)]
-pub(crate) struct LocalObjective<'a> {
+pub(in crate::models) struct LocalObjective<'a> {
     model: Box<dyn GpModel>,
     compute: Compute,
     batch: Batch,
@@ -163,18 +162,20 @@ pub(crate) struct LocalObjective<'a> {
     rows: f64,
     /// n_i/n.
     share: f64,
-    gradients: &'a AtomicUsize,
+    /// How often its gradient was computed.
+    gradients: &'a Cell<usize>,
 }
 
 impl<'a> LocalObjective<'a> {
-    pub(crate) fn new(
-        experts: &Experts,
+    /// For rows of a part, where all parts together have `all` rows.
+    pub(in crate::models) fn new(
+        model: &dyn GpModel,
         compute: Compute,
         rows: &Observations,
         all: usize,
-        gradients: &'a AtomicUsize,
+        gradients: &'a Cell<usize>,
     ) -> Result<Self> {
-        let (model, batch) = (experts.shared.model().boxed(), rows.batch(&Scope::new(compute)?));
+        let (model, batch) = (model.boxed(), rows.batch(&Scope::new(compute)?));
         let count = rows.n() as f64;
         Ok(Self { model, compute, batch, rows: count, share: count / all as f64, gradients })
     }
@@ -194,7 +195,7 @@ impl Objective for LocalObjective<'_> {
 
     fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
         self.model.set_free_raw(x)?;
-        self.gradients.fetch_add(1, Ordering::Relaxed);
+        self.gradients.set(self.gradients.get() + 1);
         let scope = Scope::training(self.compute)?;
         let loss = self.model.objective(&scope, &self.batch)?;
         let (loss, mut gradient) = scope.gradient(loss, &*self.model)?;

@@ -1,13 +1,12 @@
-//! Plans for rows in a file, which are read when needed.
+//! Plans for rows elsewhere: in a file, which is read when needed, or in tables that stay apart, each with its rank.
 
 use std::sync::Arc;
 
-use super::super::Settings;
-use super::super::registry::Registry;
-use super::super::stored::Stored;
+use super::super::{Calibrate, Registry, Settings, Tables};
 use super::checks::{enough, share_apart};
 use super::{Elsewhere, Plan};
 use crate::data::{RowFile, Split};
+use crate::distributed::Stored;
 use crate::error::{Error, Result};
 
 impl Plan {
@@ -50,6 +49,34 @@ impl Plan {
         plan.warn(stored.rows.len(), sample.n == stored.rows.len());
         apart.iter().try_for_each(|apart| plan.check(apart))?;
         plan.apart = apart;
+        Ok(plan)
+    }
+
+    /// Prepares one expert for each of these tables. What is chosen from data before the training (initial values, but
+    /// not scales) is chosen from the first table.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Usage`] for models that need all rows in one place, and for intervals from rows
+    /// set apart.
+    pub fn from_shards(tables: Tables, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        if !registry.models.row(settings.model.kind()).is_some_and(|row| row.apart) {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model needs all rows in one place; for rows that stay apart choose a model of experts"
+            ))
+            .about("Settings::model"));
+        }
+        if settings.calibrate == Calibrate::Yes {
+            return Err(Error::Usage(
+                "calibrated intervals need rows of all tables, but these stay where they are: do not ask for them"
+                    .into(),
+            )
+            .about("Settings::calibrate"));
+        }
+        let (schema, first) = (tables.schema().clone(), tables.first());
+        let mut plan = Self::of(schema, first, Elsewhere::Apart(&tables), settings, seed, registry)?;
+        plan.warn(tables.rows(), false);
+        plan.tables = Some(tables);
         Ok(plan)
     }
 }

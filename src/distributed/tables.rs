@@ -8,6 +8,7 @@
 //! directory are opened by such a name, and messages show nothing of what is in them. Tables that the user names are
 //! read like any other.
 
+use std::ops::Range;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -15,19 +16,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::columns::{Inputs, Units};
+use super::ask::garbled;
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
-use crate::exchange::{self, Message, Ranks, entry};
 use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
-use crate::models::experts;
+use crate::models::columns::{Inputs, Units};
+use crate::models::parts::{Crew, Shards, share};
 use crate::models::posterior::{Joint, Marginals, Posterior};
-
-/// The request to read tables.
-pub(super) const OPEN: &str = "shards.open";
-/// The request to summarise them.
-pub(super) const SUMMARISE: &str = "shards.summarise";
+use crate::models::registry::Registry;
 
 /// A table whose rows stay where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,14 +76,23 @@ pub enum Rows<'a> {
 
 /// The scales that ranks need to see their rows as the leader does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Scales {
+struct Scales {
     inputs: InputScale,
     target: TargetScale,
 }
 
+/// What other ranks need to know to see the rows of their tables.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    scales: Scales,
+    reading: Reading,
+    /// All tables.
+    shards: Vec<Shard>,
+}
+
 /// The summary of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Said {
+struct Summary {
     shard: Shard,
     /// Moments of the inputs, and last those of the transformed target.
     moments: Vec<Moments>,
@@ -95,7 +101,7 @@ struct Said {
 /// A table that its rank has read.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) path: String,
+    path: String,
     data: Dataset,
     unasked: bool,
 }
@@ -144,7 +150,7 @@ impl Opened {
         })
     }
 
-    fn said(&self, reading: &Reading) -> Result<Said> {
+    pub(super) fn summary(&self, reading: &Reading) -> Result<Value> {
         let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref()).map_err(|e| self.of(e))?;
         let unscaled = TargetScale { transform: reading.transform, mean: 0.0, sd: 1.0 };
         let y = unscaled.forward(&self.data).map_err(|e| self.of(e))?;
@@ -154,10 +160,10 @@ impl Opened {
         let mut hash = Sha256::new();
         self.data.x.iter().chain(self.data.y.iter().flatten()).for_each(|value| hash.update(value.to_le_bytes()));
         let checksum = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Ok(Said { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments })
+        Ok(json!(Summary { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments }))
     }
 
-    pub(super) fn observed(&self, scales: &Scales, auxiliary_column: Option<&str>) -> Result<Observations> {
+    fn observed(&self, scales: &Scales, auxiliary_column: Option<&str>) -> Result<Observations> {
         // Experts are models of Gaussian targets.
         let auxiliary = Auxiliary::NoiseVariance;
         let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
@@ -172,8 +178,8 @@ pub struct Tables {
     reading: Reading,
     /// The tables of this process.
     own: Vec<Opened>,
-    said: Vec<Said>,
-    ranks: Option<Arc<Ranks>>,
+    summaries: Vec<Summary>,
+    crew: Option<Arc<dyn Crew>>,
 }
 
 impl Tables {
@@ -182,25 +188,30 @@ impl Tables {
     /// # Errors
     /// [`Error::Io`] and [`Error::Data`] naming file, row and column, and the rank if it is another one;
     /// [`Error::Usage`] for more ranks than tables.
-    pub fn open(paths: &[String], reading: Reading, ranks: Option<Arc<Ranks>>) -> Result<Self> {
-        let size = ranks.as_ref().map_or(1, |ranks| ranks.size());
+    pub fn open(paths: &[String], reading: Reading, registry: &Registry) -> Result<Self> {
+        let size = registry.crew.as_ref().map_or(1, |crew| crew.size());
         if size > paths.len() {
             let (tables, most) = (paths.len(), paths.len());
             return Err(Error::Usage(format!("{size} ranks for {tables} shards: start at most {most}, one for each")));
         }
         let own: Result<Vec<Opened>> =
-            paths[exchange::share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
+            paths[share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
         let own = own.map_err(|error| of_leader(size, error))?;
-        let said = match &ranks {
-            None => own.iter().map(|table| table.said(&reading)).collect::<Result<Vec<_>>>()?,
-            Some(ranks) => asked(ranks, paths, &reading, &own)?,
+        let mut said = || {
+            let summaries = own.iter().map(|table| table.summary(&reading)).collect::<Result<Vec<_>>>();
+            summaries.map_err(|error| of_leader(size, error))
         };
-        Ok(Self { reading, own, said, ranks })
+        let summaries = match &registry.crew {
+            None => said()?,
+            Some(crew) => crew.open(paths, &json!(reading), &mut said)?,
+        };
+        let summaries = serde_json::from_value(json!(summaries)).map_err(garbled)?;
+        Ok(Self { reading, own, summaries, crew: registry.crew.clone() })
     }
 
     /// Rows of all tables.
     pub fn rows(&self) -> usize {
-        self.said.iter().map(|said| said.shard.rows).sum()
+        self.summaries.iter().map(|summary| summary.shard.rows).sum()
     }
 
     /// How the tables are read.
@@ -215,37 +226,36 @@ impl Tables {
 
     /// The checksums of the tables, which tell their contents apart.
     pub fn checksums(&self) -> String {
-        self.said.iter().map(|said| said.shard.checksum.as_str()).collect::<Vec<_>>().join(" ")
+        self.summaries.iter().map(|summary| summary.shard.checksum.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     /// What a model file says about the rows.
     pub fn whereabouts(&self) -> Whereabouts {
-        let shards = self.said.iter().map(|said| said.shard.clone()).collect();
+        let shards = self.summaries.iter().map(|summary| summary.shard.clone()).collect();
         Whereabouts { shards, reading: self.reading.options.clone() }
     }
 
     /// Moments of the inputs and, last, of the transformed target, over all tables.
-    pub(super) fn moments(&self) -> Vec<Moments> {
-        let mut all = self.said.iter().map(|said| said.moments.clone());
+    pub(crate) fn moments(&self) -> Vec<Moments> {
+        let mut all = self.summaries.iter().map(|summary| summary.moments.clone());
         let first = all.next().unwrap_or_default();
         all.fold(first, |sum, more| sum.iter().zip(&more).map(|(sum, more)| sum.with(more)).collect())
     }
 
     /// The rows as models see them.
-    pub(super) fn observed(&self, inputs: &InputScale, target: TargetScale) -> Result<Arc<experts::Shards>> {
+    pub(crate) fn observed(&self, inputs: &InputScale, target: TargetScale) -> Result<Arc<Shards>> {
         let scales = Scales { inputs: inputs.clone(), target };
         let auxiliary_column = self.reading.auxiliary_column.as_deref();
         let own = self.own.iter().map(|table| table.observed(&scales, auxiliary_column)).collect::<Result<Vec<_>>>();
-        let own = own.map_err(|error| of_leader(self.ranks.as_ref().map_or(1, |ranks| ranks.size()), error))?;
-        let Some(own) = experts::joined(own)? else { return Err(Error::Usage("there is no shard".into())) };
-        let shards: Vec<&Shard> = self.said.iter().map(|said| &said.shard).collect();
-        let told = json!({ "scales": scales, "reading": self.reading, "shards": shards });
-        Ok(Arc::new(experts::Shards {
+        let own = own.map_err(|error| of_leader(self.crew.as_ref().map_or(1, |crew| crew.size()), error))?;
+        let Some(own) = joined(own)? else { return Err(Error::Usage("there is no shard".into())) };
+        let shards: Vec<Shard> = self.summaries.iter().map(|summary| summary.shard.clone()).collect();
+        Ok(Arc::new(Shards {
             own,
             counts: shards.iter().map(|shard| shard.rows).collect(),
             names: shards.iter().map(|shard| shard.path.clone()).collect(),
-            told,
-            ranks: self.ranks.clone(),
+            description: json!(Description { scales, reading: self.reading.clone(), shards }),
+            crew: self.crew.clone(),
         }))
     }
 }
@@ -256,12 +266,13 @@ impl Whereabouts {
     /// # Errors
     /// As [`Tables::open`]; [`Error::Data`] for a table that has changed; [`Error::Usage`] for a name that leads out of
     /// the working directory, or for another number of tables.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         schema: &Schema,
         transform: TargetTransform,
         auxiliary_column: Option<&String>,
         rows: Rows,
+        registry: &Registry,
     ) -> Result<Option<Tables>> {
         let paths: Vec<String> = match rows {
             Rows::Closed => return Ok(None),
@@ -282,11 +293,11 @@ impl Whereabouts {
         }
         let (schema, options, auxiliary_column) = (schema.clone(), self.reading.clone(), auxiliary_column.cloned());
         let reading = Reading { schema, options, transform, auxiliary_column, unasked };
-        let tables = Tables::open(&paths, reading, exchange::ranks().cloned())?;
-        let same = |shard: &Shard, said: &Shard| (shard.rows, &shard.checksum) == (said.rows, &said.checksum);
-        match self.shards.iter().zip(&tables.said).find(|(shard, said)| !same(shard, &said.shard)) {
+        let tables = Tables::open(&paths, reading, registry)?;
+        let same = |shard: &Shard, now: &Shard| (shard.rows, &shard.checksum) == (now.rows, &now.checksum);
+        match self.shards.iter().zip(&tables.summaries).find(|(shard, now)| !same(shard, &now.shard)) {
             None => Ok(Some(tables)),
-            Some((Shard { rows, .. }, Said { shard, .. })) => Err(Error::Data(format!(
+            Some((Shard { rows, .. }, Summary { shard, .. })) => Err(Error::Data(format!(
                 "{}: it is not what the model was trained on ({rows} rows then, {} now): bring the old table back, or \
                  train anew",
                 shard.path, shard.rows
@@ -295,13 +306,13 @@ impl Whereabouts {
     }
 
     /// The rows of a model whose tables stay closed: their number and names.
-    pub(super) fn closed(&self, d: usize) -> Arc<experts::Shards> {
-        Arc::new(experts::Shards {
+    pub(crate) fn closed(&self, d: usize) -> Arc<Shards> {
+        Arc::new(Shards {
             own: Observations::none(d),
             counts: self.shards.iter().map(|shard| shard.rows).collect(),
             names: self.shards.iter().map(|shard| shard.path.clone()).collect(),
-            told: Value::Null,
-            ranks: None,
+            description: Value::Null,
+            crew: None,
         })
     }
 }
@@ -313,7 +324,7 @@ fn leads_out(path: &str) -> bool {
 
 /// The posterior of a model whose tables stay closed.
 #[derive(Debug)]
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 impl Posterior for Closed {
     fn predict(&self, _x: &[f64]) -> Result<Marginals> {
@@ -333,22 +344,32 @@ fn of_leader(size: usize, error: Error) -> Error {
     }
 }
 
-/// Asks all ranks to open and summarise their tables; the summaries are in the order of the tables.
-fn asked(ranks: &Ranks, paths: &[String], reading: &Reading, own: &[Opened]) -> Result<Vec<Said>> {
-    let size = ranks.size();
-    let told = |rank: usize| {
-        let paths = if rank == 0 { &[] } else { &paths[exchange::share(paths.len(), rank, size)] };
-        Message { document: json!({ "paths": paths, "reading": reading }), ..Message::default() }
+/// The rows of a rank's tables, which are those of the range `own` among all that a description names. Reads them unless
+/// they are open.
+pub(super) fn own_rows(
+    description: Value,
+    own: Range<usize>,
+    opened: &mut Option<(Reading, Vec<Opened>)>,
+) -> Result<Vec<Observations>> {
+    let Description { scales, reading, shards } = serde_json::from_value(description).map_err(garbled)?;
+    let own = shards.get(own).ok_or_else(|| garbled("it lacks the tables of this rank"))?;
+    let column = reading.auxiliary_column.clone();
+    let paths = || own.iter().map(|shard| &shard.path);
+    let tables = match opened.take() {
+        Some((_, tables)) if tables.iter().map(|table| &table.path).eq(paths()) => tables,
+        _ => paths().map(|path| Opened::read(path, &reading)).collect::<Result<_>>()?,
     };
-    let mut talk = ranks.talk();
-    talk.hand_out(OPEN, 0, (0..size).map(told).collect())?;
-    let said = |tables: &[Opened]| summary(tables, reading);
-    let answers = talk.ask(SUMMARISE, Message::default(), || said(own).map_err(|e| of_leader(size, e)))?;
-    let said = answers.into_iter().map(|mut answer| entry(&mut answer.document, "said"));
-    Ok(said.collect::<Result<Vec<Vec<Said>>>>()?.concat())
+    let rows = tables.iter().map(|table| table.observed(&scales, column.as_deref())).collect();
+    *opened = Some((reading, tables));
+    rows
 }
 
-pub(super) fn summary(tables: &[Opened], reading: &Reading) -> Result<Message> {
-    let said = tables.iter().map(|table| table.said(reading)).collect::<Result<Vec<_>>>()?;
-    Ok(Message { document: json!({ "said": said }), ..Message::default() })
+/// The rows, one after another; none if `rows` is empty.
+///
+/// # Errors
+/// [`Error::Shape`] if columns differ.
+pub(super) fn joined(rows: Vec<Observations>) -> Result<Option<Observations>> {
+    let mut rows = rows.into_iter();
+    let Some(first) = rows.next() else { return Ok(None) };
+    rows.try_fold(first, |all, more| all.extended(&more)).map(Some)
 }

@@ -1,4 +1,4 @@
-//! How experts are trained together.
+//! How members of many parts, such as experts, are trained together.
 //!
 //! - **FACT**: steps of the ordinary optimiser on Σ L_i(θ).
 //! - **FedAvg** (McMahan et al. 2017): clients take E local steps from z, then z ← Σ n_i θ_i / Σ n_i. For E = 1 it ends
@@ -17,20 +17,10 @@
 //! For the trainer a round is one evaluation of an ordinary objective whose gradient leads to the next z. Observers,
 //! checkpoints, time limits and early stopping work as in every training.
 
-mod client;
-mod clients;
-mod rounds;
-
-pub(super) use client::{Client, Round};
-pub(super) use clients::{ROUND, made_in_round, own};
-pub use rounds::Rounds;
 use serde::{Deserialize, Serialize};
 
-use super::{Experts, whole};
 use crate::error::{Error, Result};
-use crate::models::gp_model::Training;
-use crate::params::Parameters;
-use crate::train::{self, Descent, Observer, Optimizer, Outcome, TrainConfig};
+use crate::train::{self, Optimizer, TrainConfig};
 
 /// The algorithm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,29 +116,4 @@ impl Federation {
             _ => Ok(()),
         }
     }
-}
-
-/// Trains experts and leaves them at the best point found.
-///
-/// # Errors
-/// As [`fit`](crate::models::fit::fit).
-pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-    let Training { compute, data, config, .. } = training;
-    if experts.federation.algorithm == Algorithm::Fact {
-        return whole::train(experts, compute, data, config, observers);
-    }
-    let start = experts.free_raw();
-    let scaled = config.clone().loss_scale(experts.rows() as f64);
-    // A step of descent from z against z − z⁺ ends at z⁺.
-    let scaled = TrainConfig { optimizer: Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() }), ..scaled };
-    let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
-    let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
-    experts.set_free_raw(&outcome.x)?;
-    // Losses on the way may have been those of some experts only. If this evaluation fails, keep the trained model all
-    // the same: it is worth more than the number.
-    if let Ok(found) = whole::evaluate(experts, compute, data) {
-        outcome.loss = found.loss / outcome.loss_scale;
-        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
-    }
-    Ok(outcome)
 }

@@ -1,0 +1,58 @@
+//! What carries messages between ranks.
+
+use std::fmt::Debug;
+
+use crate::error::Result;
+
+/// One rank's end of the channels between all ranks. Every rank calls the same functions in the same order.
+pub trait Exchange: Debug + Send + Sync {
+    /// The number of this rank; the leader is 0.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks.
+    fn size(&self) -> usize;
+
+    /// Returns the leader's message at every rank. The arguments of the others are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a rank is gone.
+    fn broadcast(&self, message: Vec<u8>) -> Result<Vec<u8>>;
+
+    /// Returns the leader's message for this rank. The leader passes one message for each rank, the others pass none.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Self::broadcast).
+    fn scatter(&self, messages: Vec<Vec<u8>>) -> Result<Vec<u8>>;
+
+    /// Returns every rank's message at the leader, by rank; nothing at the others.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Self::broadcast).
+    fn gather(&self, message: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+
+    /// Ends this rank's part of the job, after the last message.
+    fn leave(&self) {}
+
+    /// Ends all ranks at once, in cases where the remaining ones would wait for ever.
+    fn abort(&self) {}
+}
+
+/// Ends all ranks if this one panics before the guard is dropped; otherwise the others would wait for it for ever.
+/// Panics that are caught in the meantime end nothing.
+#[derive(Debug)]
+pub struct Guard<'a>(&'a dyn Exchange);
+
+impl<'a> Guard<'a> {
+    /// A guard for a rank's end, which must outlive it.
+    pub fn new(exchange: &'a dyn Exchange) -> Self {
+        Self(exchange)
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort();
+        }
+    }
+}
