@@ -8,7 +8,7 @@ use cagey::data::{Dataset, ReadOptions, Split, TargetKind, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, Softmax, Targets};
-use cagey::metrics::{confusion, reliability, score_classes};
+use cagey::metrics::{ReliabilityBin, confusion, reliability, score_classes};
 use cagey::models::Observations;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
@@ -83,7 +83,8 @@ fn main() -> Result<()> {
         println!("{label:>8} {}", counts.iter().map(|count| format!("{count:>5}")).collect::<String>());
     }
     let frame = Frame { title: "Handwritten digits: confidence and accuracy", ..Frame::default() };
-    Reliability { bins: &reliability(&truth, &probabilities)?, frame }.save(&options.output)?;
+    let bins: Vec<_> = reliability(&truth, &probabilities)?.iter().map(ReliabilityBin::parts).collect();
+    Reliability { bins: &bins, frame }.save(&options.output)?;
     println!("figure in {}", options.output.display());
     Ok(())
 }

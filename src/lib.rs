@@ -47,6 +47,9 @@
 //!
 //! Beside them stand `data` and `metrics`, which know no model, and `model_file`.
 //!
+//! The rooms from `train` and `params` downwards, `kernels` included, are the crate `cagey-core`, and `plot` is `cagey-plot`
+//! above it: neither can import a model. This crate has all their modules under the names above.
+//!
 //! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
 //! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model
 //! builds its objective from these, and burn differentiates it. Operations that are too slow as graphs (covariance
@@ -142,35 +145,25 @@
 #[cfg(feature = "command")]
 extern crate self as cagey;
 
-pub mod advice;
-mod atomic;
 #[cfg(feature = "command")]
 pub mod cli;
 pub mod data;
-pub mod device;
 pub mod distributed;
-pub mod error;
 pub mod fitted;
-pub mod kernels;
 pub mod likelihoods;
-pub mod linalg;
-pub mod means;
-pub mod memory;
 pub mod metrics;
-pub mod model_file;
 pub mod models;
-pub mod params;
-mod plain;
-#[cfg(feature = "plot")]
-pub mod plot;
-pub mod products;
-pub mod scope;
-pub mod solvers;
-mod suggest;
-pub mod threads;
-pub mod train;
 #[cfg(feature = "command")]
 mod values;
 
-pub use burn;
-pub use error::{Error, ErrorKind, Result};
+// The foundation is a crate of its own, which imports nothing of the rooms above. Users find its modules here.
+#[doc(inline)]
+pub use cagey_core::{
+    advice, device, error, kernels, linalg, means, memory, model_file, params, products, scope, solvers, threads, train,
+};
+pub(crate) use cagey_core::{atomic, plain, suggest};
+#[cfg(feature = "plot")]
+#[doc(inline)]
+pub use cagey_plot as plot;
+
+pub use cagey_core::{Error, ErrorKind, Result, burn, parameters};

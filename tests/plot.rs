@@ -1,7 +1,6 @@
 //! Figures contain what they were given, in either format, or an error says why they cannot be drawn.
 
 use cagey::Error;
-use cagey::metrics::ReliabilityBin;
 use cagey::plot::{
     Against, Calibration, Component, Components, Curve, Decision, Fields, Figure, Frame, LearningCurve, PartPoints,
     Parts, Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples,
@@ -219,11 +218,7 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
     ]
 }
 
-const BINS: [ReliabilityBin; 3] = [
-    ReliabilityBin { confidence: 0.3, accuracy: 0.2, count: 10 },
-    ReliabilityBin { confidence: 0.65, accuracy: 0.7, count: 30 },
-    ReliabilityBin { confidence: 0.96, accuracy: 0.9, count: 60 },
-];
+const BINS: [(f64, f64, usize); 3] = [(0.3, 0.2, 10), (0.65, 0.7, 30), (0.96, 0.9, 60)];
 
 /// A folder for the figures; if `CAGEY_FIGURES` names one, it is kept for the reader.
 fn folder() -> (PathBuf, Option<tempfile::TempDir>) {

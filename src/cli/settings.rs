@@ -46,7 +46,8 @@ mod tests {
         cagey.build();
         let arguments = cagey.get_subcommands().flat_map(clap::Command::get_arguments);
         let known: Vec<&str> = arguments.filter_map(clap::Arg::get_long).collect();
-        let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut folders = vec![root.join("src"), root.join("crates")];
         let mut fields = 0;
         while let Some(path) = folders.pop() {
             if path.is_dir() {

@@ -116,8 +116,8 @@ impl TrainOptions {
     fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {
         self.optimizer.unwrap_or(match model.training().optimizer {
             Optimizer::Adam(_) => OptimizerName::Adam,
-            Optimizer::Lbfgs(_) => OptimizerName::Lbfgs,
             Optimizer::Descent(_) => OptimizerName::Descent,
+            _ => OptimizerName::Lbfgs,
         })
     }
 
@@ -127,7 +127,7 @@ impl TrainOptions {
         let steps = usual.steps;
         let adam = match usual.optimizer {
             Optimizer::Adam(adam) => adam,
-            Optimizer::Lbfgs(_) | Optimizer::Descent(_) => Adam { rate: 0.05, ..Adam::default() },
+            _ => Adam { rate: 0.05, ..Adam::default() },
         };
         let schedule = match self.schedule {
             None => adam.schedule,

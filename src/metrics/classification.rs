@@ -87,6 +87,13 @@ pub struct ReliabilityBin {
     pub count: usize,
 }
 
+impl ReliabilityBin {
+    /// Confidence, accuracy and number, as figures take them.
+    pub fn parts(&self) -> (f64, f64, usize) {
+        (self.confidence, self.accuracy, self.count)
+    }
+}
+
 /// Confidence against accuracy in 15 bins of equal width from 0 to 1; empty bins are left out.
 ///
 /// # Errors

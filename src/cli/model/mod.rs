@@ -10,6 +10,7 @@ use cagey::Result;
 use cagey::data::TargetTransform;
 use cagey::fitted::average::AVERAGE;
 use cagey::fitted::{Calibrate, Settings};
+use cagey::kernels::text::GRAMMAR;
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::Row;
@@ -28,7 +29,7 @@ use crate::values;
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several; --help
     /// has the grammar [default: matern32(ard)]
-    #[arg(long, long_help = KERNEL_HELP, allow_hyphen_values = true)]
+    #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
@@ -90,10 +91,8 @@ pub struct ModelOptions {
     compared: bool,
 }
 
-const KERNEL_HELP: &str = concat!(
-    "Kernel expression. Grammar:\n",
-    include_str!("../../kernels/text/grammar.txt"),
-    "\
+fn kernel_help() -> String {
+    let forms = "\
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
   positive target
@@ -105,8 +104,9 @@ Kernels:
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
 or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
-units of their standard deviations."
-);
+units of their standard deviations.";
+    format!("Kernel expression. Grammar:\n{GRAMMAR}{forms}")
+}
 
 impl ModelOptions {
     /// The library's settings, for a likelihood, a number of rows and the training asked for.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
-use cagey::metrics::{calibration_curve, pit_curve, probability_transform, reliability};
+use cagey::metrics::{ReliabilityBin, calibration_curve, pit_curve, probability_transform, reliability};
 use cagey::plot::{Calibration, Figure, Frame, LearningCurve, Reliability, Run};
 use cagey::{Error, Result};
 
@@ -32,7 +32,8 @@ pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Resu
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     if let Some(probabilities) = probabilities {
         let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
-        return Reliability { bins: &reliability(&codes, &probabilities)?, frame: Frame::default() }.save(path);
+        let bins: Vec<_> = reliability(&codes, &probabilities)?.iter().map(ReliabilityBin::parts).collect();
+        return Reliability { bins: &bins, frame: Frame::default() }.save(path);
     }
     let pit = probability_transform(y, &predictions, SEED);
     draw(&pit_curve(&pit), &pit, path)

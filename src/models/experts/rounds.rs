@@ -39,7 +39,7 @@ impl<'a> Rounds<'a> {
         let constant = match &config.optimizer {
             Optimizer::Adam(adam) => adam.schedule == Schedule::Constant,
             Optimizer::Descent(descent) => descent.schedule == Schedule::Constant,
-            Optimizer::Lbfgs(_) => true,
+            _ => true,
         };
         if !constant {
             return Err(

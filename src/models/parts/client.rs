@@ -146,7 +146,7 @@ fn descend(
         here = match &round.optimizer {
             Optimizer::Adam(adam) => moments.update(adam, &here, &gradient),
             Optimizer::Descent(descent) => shifted(&here, -descent.rate, &gradient),
-            Optimizer::Lbfgs(_) => here,
+            _ => here,
         };
     }
     Ok((here, first.unwrap_or(f64::NAN)))

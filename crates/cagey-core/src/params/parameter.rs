@@ -1,0 +1,452 @@
+//! One parameter: a named vector of numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::constraint::{Constraint, LARGEST, logistic};
+use super::entries::{all_or_each, as_all_or_each, as_one_or_each, one_or_each};
+use super::{Prior, Unit, shown};
+use crate::error::{Error, Result};
+
+/// A named vector of numbers that a model learns.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Parameter {
+    #[serde(skip, default = "fresh_id")]
+    id: u64,
+    /// The field's name: `lengthscale`, `variance`, `noise`, …
+    pub name: String,
+    raw: Vec<f64>,
+    constraint: Constraint,
+    /// Priors of the user values: none, one for all entries, or one for each.
+    #[serde(rename = "prior", serialize_with = "as_all_or_each", deserialize_with = "all_or_each")]
+    priors: Vec<Option<Prior>>,
+    /// A fixed parameter keeps its value in training.
+    pub fixed: bool,
+    /// Tied entries move together in training: the differences of their raw values stay the same.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub tied: bool,
+    /// Whether the user gave the value. Otherwise it is chosen from the data before training.
+    pub given: bool,
+    /// The unit of its numbers.
+    pub unit: Unit,
+    scale: Vec<f64>,
+    /// One for all entries, or one for each.
+    #[serde(serialize_with = "as_one_or_each", deserialize_with = "one_or_each")]
+    offset: Vec<f64>,
+}
+
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Clone for Parameter {
+    /// A clone is a parameter of its own: it has another identity and learns separately.
+    fn clone(&self) -> Self {
+        let Self { name, raw, scale, offset, priors, .. } = self;
+        let (name, raw, priors) = (name.clone(), raw.clone(), priors.clone());
+        let (scale, offset) = (scale.clone(), offset.clone());
+        Self { id: fresh_id(), name, raw, scale, offset, priors, ..*self }
+    }
+}
+
+impl Parameter {
+    /// A positive parameter (lengthscale, variance, …) with values in user units.
+    pub fn positive(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Positive { floor: 0.0 }, values)
+    }
+
+    /// An unconstrained parameter with values in user units.
+    pub fn real(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Real, values)
+    }
+
+    /// A parameter with any constraint. Values outside the constraint are moved to the nearest point inside.
+    pub fn new(name: &str, unit: Unit, constraint: Constraint, values: &[f64]) -> Self {
+        let mut parameter = Self {
+            id: fresh_id(),
+            name: name.into(),
+            raw: vec![0.0; values.len()],
+            constraint,
+            priors: Vec::new(),
+            fixed: false,
+            tied: false,
+            given: false,
+            unit,
+            scale: vec![1.0; values.len()],
+            offset: vec![0.0],
+        };
+        parameter.put(values);
+        parameter
+    }
+
+    /// The problem that makes its numbers invalid, if any. Files can contain anything, and a training can end anywhere.
+    #[doc(hidden)]
+    pub fn problem(&self) -> Option<&'static str> {
+        let Self { raw, scale, offset, .. } = self;
+        let finite = |values: &[f64]| super::all_finite(values);
+        let bounds = match self.constraint {
+            Constraint::Real => true,
+            Constraint::Positive { floor } => (0.0..=LARGEST).contains(&floor),
+            Constraint::Interval { lower, upper } => -LARGEST <= lower && lower < upper && upper <= LARGEST,
+        };
+        if scale.len() != raw.len() || !(offset.len() == 1 || offset.len() == raw.len()) {
+            Some("does not have as many scales and offsets as values")
+        } else if !finite(raw) || !finite(&self.internal()) {
+            Some("has a value that is not finite")
+        } else if !finite(scale) || !finite(offset) || scale.iter().any(|scale| *scale <= 0.0) {
+            Some("has a unit too small or too large for numbers: rescale the columns")
+        } else if !bounds {
+            Some("has invalid bounds")
+        } else {
+            None
+        }
+    }
+
+    /// The identity of this parameter within the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the parameter is a lengthscale along the inputs.
+    pub fn is_length(&self) -> bool {
+        self.unit == Unit::Length && self.name == "lengthscale"
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// The constraint in force.
+    pub fn constraint(&self) -> Constraint {
+        self.constraint
+    }
+
+    /// The unconstrained values that an optimiser moves.
+    pub fn raw(&self) -> &[f64] {
+        &self.raw
+    }
+
+    /// Replaces the unconstrained values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one for each entry.
+    pub fn set_raw(&mut self, raw: &[f64]) -> Result<()> {
+        self.fits(raw)?;
+        self.put_raw(raw);
+        Ok(())
+    }
+
+    /// [`set_raw`](Self::set_raw) for values whose number is right.
+    #[doc(hidden)]
+    pub fn put_raw(&mut self, raw: &[f64]) {
+        self.raw.iter_mut().zip(raw).for_each(|(own, raw)| *own = *raw);
+    }
+
+    /// Refuses values unless there is one for each entry.
+    fn fits(&self, values: &[f64]) -> Result<()> {
+        let (want, got) = (self.len(), values.len());
+        let wrong = || Error::shape(format!("values of `{}`", self.name), want.to_string(), got.to_string());
+        if got == want { Ok(()) } else { Err(wrong()) }
+    }
+
+    /// The number of values that an optimiser moves.
+    #[doc(hidden)]
+    pub fn freedom(&self) -> usize {
+        match (self.fixed, self.tied) {
+            (true, _) => 0,
+            (false, true) => self.len().min(1),
+            (false, false) => self.len(),
+        }
+    }
+
+    /// The values that an optimiser moves.
+    pub(crate) fn free(&self) -> &[f64] {
+        &self.raw[..self.freedom()]
+    }
+
+    /// Sets the [free](Self::free) values. If entries are tied, the others move with the first.
+    pub(crate) fn set_free(&mut self, free: &[f64]) {
+        match free {
+            [first] if self.tied => {
+                let by = first - self.raw[0];
+                self.raw.iter_mut().for_each(|raw| *raw += by);
+            }
+            free => self.raw[..free.len()].copy_from_slice(free),
+        }
+    }
+
+    /// Turns a gradient in the raw values into one in the [free](Self::free) values.
+    #[doc(hidden)]
+    pub fn freed(&self, gradient: Vec<f64>) -> Vec<f64> {
+        if self.tied && !self.fixed { vec![gradient.iter().sum()] } else { gradient }
+    }
+
+    /// Values in standardised units, as tensors use them.
+    pub fn internal(&self) -> Vec<f64> {
+        match self.constraint {
+            Constraint::Real => self.raw.clone(),
+            _ => (0..self.len()).map(|i| self.internal_at(i).0).collect(),
+        }
+    }
+
+    /// d internal / d raw of each entry.
+    pub fn internal_slope(&self) -> Vec<f64> {
+        match self.constraint {
+            Constraint::Real => vec![1.0; self.len()],
+            _ => (0..self.len()).map(|i| self.internal_at(i).1).collect(),
+        }
+    }
+
+    fn internal_at(&self, i: usize) -> (f64, f64) {
+        self.constraint.internal(self.raw[i], self.scale[i], self.offset(i))
+    }
+
+    fn offset(&self, i: usize) -> f64 {
+        self.offset.get(i).or(self.offset.last()).copied().unwrap_or(0.0)
+    }
+
+    /// Converts standardised values to the user's units.
+    fn in_units(&self, internal: &[f64]) -> Vec<f64> {
+        internal.iter().zip(&self.scale).enumerate().map(|(i, (v, s))| v * s + self.offset(i)).collect()
+    }
+
+    /// Values in the user's units.
+    pub fn values(&self) -> Vec<f64> {
+        self.in_units(&self.internal())
+    }
+
+    /// Sets values in the user's units, one for each entry. A value at or beyond a bound is moved just inside.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one for each entry.
+    pub fn set(&mut self, values: &[f64]) -> Result<()> {
+        self.fits(values)?;
+        self.put(values);
+        Ok(())
+    }
+
+    /// [`set`](Self::set) for values whose number is right.
+    #[doc(hidden)]
+    pub fn put(&mut self, values: &[f64]) {
+        self.raw = values
+            .iter()
+            .zip(&self.scale)
+            .enumerate()
+            .map(|(i, (&value, &scale))| self.constraint.raw(value, scale, self.offset(i)))
+            .collect();
+        self.scale.resize(self.raw.len(), 1.0);
+    }
+
+    /// Sets values that a user gives: one for all entries, or one for each, in the user's units. A positive value below
+    /// the floor of the parameter removes the floor.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the number of values is wrong, or the constraint does not permit a value.
+    pub fn give(&mut self, values: &[f64]) -> Result<()> {
+        let (want, got) = (self.len(), values.len());
+        if got != 1 && got != want {
+            let want = if want == 1 { "1 value".to_string() } else { format!("1 or {want} values") };
+            return Err(Error::Usage(format!("initial value of {}: it takes {want}, got {got}", self.name)));
+        }
+        if let Constraint::Positive { floor } = self.constraint {
+            let below = |i: usize| values[i % got] > 0.0 && values[i % got] / self.scale[i] <= floor;
+            if (0..want).any(below) {
+                self.constraint = Constraint::FREE;
+            }
+        }
+        for i in 0..want {
+            let value = values[i % got];
+            let (lower, upper) = self.constraint.room(self.scale[i], self.offset(i));
+            if !(lower < value && value < upper) {
+                let (name, value, lower, upper) = (&self.name, shown(value), shown(lower), shown(upper));
+                if value == "0" && !matches!(self.constraint, Constraint::Real) {
+                    return Err(Error::Usage(format!(
+                        "initial value of {name}: it is positive; for next to none, give a small number such as {}",
+                        shown(1e-10 * self.scale[i])
+                    )));
+                }
+                return Err(Error::Usage(format!(
+                    "initial value of {name}: {value} does not lie within {lower}..{upper}"
+                )));
+            }
+        }
+        self.put(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
+        self.given = true;
+        Ok(())
+    }
+
+    /// Sets values in standardised units, as [`set`](Self::set) does for the user's units.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_internal(&mut self, values: &[f64]) -> Result<()> {
+        self.fits(values)?;
+        self.put_internal(values);
+        Ok(())
+    }
+
+    /// [`set_internal`](Self::set_internal) for values whose number is right.
+    #[doc(hidden)]
+    pub fn put_internal(&mut self, values: &[f64]) {
+        self.put(&self.in_units(values));
+    }
+
+    /// Replaces the entries by `values`, of any number. Keeps constraint and prior.
+    pub fn resize(&mut self, values: &[f64]) {
+        self.scale = vec![1.0; values.len()];
+        self.put(values);
+    }
+
+    /// Sets how internal values relate to user values (user = scale · internal + offset). Keeps the user values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one scale for each entry.
+    pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) -> Result<()> {
+        self.fits(&scale)?;
+        self.put_scale(scale, offset);
+        Ok(())
+    }
+
+    /// [`set_scale`](Self::set_scale) for scales whose number is right.
+    #[doc(hidden)]
+    pub fn put_scale(&mut self, scale: Vec<f64>, offset: f64) {
+        self.put_scales(scale, vec![offset]);
+    }
+
+    /// [`put_scale`](Self::put_scale) with an offset for each entry.
+    #[doc(hidden)]
+    pub fn put_scales(&mut self, scale: Vec<f64>, offset: Vec<f64>) {
+        let values = self.values();
+        self.scale = scale;
+        self.offset = offset;
+        self.put(&values);
+    }
+
+    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
+    /// middle, where there is a gradient: the geometric middle for a positive lower bound, else the arithmetic one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
+    /// value lies outside.
+    pub fn set_bounds(&mut self, lower: f64, upper: f64) -> Result<()> {
+        if !(-LARGEST <= lower && lower < upper && upper <= LARGEST) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: need lower < upper of at most 1e100, got {lower}..{upper}",
+                self.name
+            )));
+        }
+        if lower < 0.0 && !matches!(self.constraint, Constraint::Real) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: it is positive, so the lower bound {lower} must not be negative",
+                self.name
+            )));
+        }
+        let mut values = self.values();
+        let outside = |value: &f64| !(lower < *value && *value < upper);
+        if let Some(value) = values.iter().copied().find(outside).filter(|_| self.given) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: its initial value {} does not lie within {lower}..{upper}; change one of them",
+                self.name,
+                shown(value)
+            )));
+        }
+        let middle = if lower > 0.0 { lower.sqrt() * upper.sqrt() } else { 0.5 * (lower + upper) };
+        values.iter_mut().filter(|value| outside(value)).for_each(|value| *value = middle);
+        self.constraint = Constraint::Interval { lower, upper };
+        self.put(&values);
+        Ok(())
+    }
+
+    /// The priors of the user values: none, one for all entries, or one for each.
+    pub fn priors(&self) -> &[Option<Prior>] {
+        &self.priors
+    }
+
+    /// Gives one entry, or all of them, a prior of the user value.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is no such entry.
+    pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) -> Result<()> {
+        match entry {
+            None => self.priors = vec![Some(prior)],
+            Some(entry) if entry >= self.len() => {
+                let (what, entries) = (format!("an entry of `{}`", self.name), self.len());
+                return Err(Error::shape(what, format!("one of {entries}, counted from 0"), entry.to_string()));
+            }
+            Some(entry) => {
+                let all = self.priors.first().copied().flatten().filter(|_| self.priors.len() == 1);
+                if self.priors.len() != self.len() {
+                    self.priors = vec![all; self.len()];
+                }
+                self.priors[entry] = Some(prior);
+            }
+        }
+        Ok(())
+    }
+
+    /// The prior of an entry.
+    fn prior(&self, entry: usize) -> Option<Prior> {
+        let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
+        of_all.or(self.priors.get(entry)).copied().flatten()
+    }
+
+    /// The negative log prior density of the user values, and its gradient in the raw values; none without a prior.
+    pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
+        if self.priors.is_empty() {
+            return None;
+        }
+        let (values, slopes) = (self.values(), self.internal_slope());
+        let mut total = 0.0;
+        let gradient = (0..self.len())
+            .map(|i| {
+                let (value, slope) = self.prior(i).map_or((0.0, 0.0), |prior| prior.neg_log_density(values[i]));
+                total += value;
+                slope * self.scale[i] * slopes[i]
+            })
+            .collect();
+        Some((total, gradient))
+    }
+
+    /// The [curvature](Prior::curvature) of the negative log prior density in each raw value; zero without a prior.
+    pub fn prior_curvature(&self) -> Vec<f64> {
+        let (values, slopes) = (self.values(), self.internal_slope());
+        let of = |i: usize| self.prior(i).map_or(0.0, |prior| prior.curvature(values[i]));
+        (0..self.len()).map(|i| of(i) * (self.scale[i] * slopes[i]).powi(2)).collect()
+    }
+
+    /// The user value of an entry that is 1 in standardised units; 1 if there is no such entry.
+    pub fn unit_of(&self, entry: usize) -> f64 {
+        self.scale.get(entry).copied().unwrap_or(1.0)
+    }
+
+    /// Whether an entry is within a thousandth of a bound of its interval, or has come to its floor.
+    pub fn at_bound(&self) -> bool {
+        (0..self.len()).any(|entry| self.entry_at_bound(entry))
+    }
+
+    fn entry_at_bound(&self, entry: usize) -> bool {
+        match self.constraint {
+            Constraint::Real => false,
+            Constraint::Positive { floor } => floor > 0.0 && self.internal_at(entry).0 < floor * 1.01,
+            Constraint::Interval { .. } => !(1e-3..=1.0 - 1e-3).contains(&logistic(self.raw[entry])),
+        }
+    }
+
+    /// For each [free](Self::free) value, whether it is at a bound.
+    #[doc(hidden)]
+    pub fn free_at_bound(&self) -> Vec<bool> {
+        match self.tied {
+            true => vec![self.at_bound(); self.freedom()],
+            false => (0..self.freedom()).map(|entry| self.entry_at_bound(entry)).collect(),
+        }
+    }
+}

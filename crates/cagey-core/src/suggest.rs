@@ -1,0 +1,13 @@
+//! Guesses which name was meant by a misspelt one.
+
+/// The name most similar to `name`, regardless of case, if one is similar enough.
+#[doc(hidden)]
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    names
+        .into_iter()
+        .map(|other| (strsim::jaro_winkler(&wanted, &other.to_lowercase()), other))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, other)| other)
+}
