@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::device::Transfers;
-use cagey::fitted::{Plan, Settings};
+use cagey::fitted::average::AVERAGE;
+use cagey::fitted::{Plan, Settings, is_series};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -188,7 +189,8 @@ impl Fit {
         let model = self.model.with(Some(name.into()), self.model.kernel.clone());
         let tables = shards::open(&self.shards, &self.columns, &self.reading, &model)?;
         let rows = tables.rows();
-        let settings = self.settings(&model, tables.schema(), tables.first().y.as_deref().unwrap_or_default(), rows)?;
+        let y = tables.first().y.as_deref().unwrap_or_default();
+        let settings = self.settings(&model, &columns::likelihood(&model, tables.schema(), y)?, rows)?;
         let mut fingerprint = Fingerprint::default();
         fingerprint.add_text(&tables.checksums());
         let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
@@ -201,7 +203,11 @@ impl Fit {
         let (schema, data) = self.columns.read(table, &self.reading, &self.model)?;
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
-        let settings = self.settings(&self.model, &schema, data.y.as_deref().unwrap_or_default(), rows)?;
+        let y = data.y.as_deref().unwrap_or_default();
+        let likelihood = columns::likelihood(&self.model, &schema, y)?;
+        let series = is_series(&schema, &data.x, data.d);
+        let model = if series { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
+        let settings = self.settings(&model, &likelihood, rows)?;
         let (train, test) = match split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
             None => (data, None),
@@ -212,6 +218,25 @@ impl Fit {
         let began = Instant::now();
         let plan = Plan::new(schema, &train, settings, config.seed, super::registry());
         self.prepared(plan, config, began, test)
+    }
+
+    /// The model asked for, or an average over kernels where that is the default: where nothing else is asked and it
+    /// takes a few seconds. Says what it would cost where it takes longer.
+    fn averaging(&self, likelihood: &str, (rows, columns): (usize, usize)) -> ModelOptions {
+        let saved = self.saving.checkpoint.is_some() || self.saving.resume.is_some();
+        match self.model.average_seconds(likelihood, (rows, columns), &self.training).filter(|_| !saved) {
+            Some(few) if few <= A_FEW => self.model.with(self.model.model.clone(), Some(AVERAGE.into())),
+            Some(many) => {
+                let seconds = many / rayon::current_num_threads() as f64;
+                let about = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
+                report::say(&format!(
+                    "an average over kernels often predicts better: --kernel average, which takes about {:.0} {}",
+                    about.0, about.1
+                ));
+                self.model.clone()
+            }
+            None => self.model.clone(),
+        }
     }
 
     /// Prepares a training from a file of rows: the one given, or one made from the table.
@@ -243,7 +268,7 @@ impl Fit {
                 y.extend(rows.read(part)?.y.into_iter().flatten());
             }
         }
-        let settings = self.settings(&model, rows.schema(), &y, train.len())?;
+        let settings = self.settings(&model, &columns::likelihood(&model, rows.schema(), &y)?, train.len())?;
         let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
         let began = Instant::now();
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, super::registry());
@@ -284,13 +309,12 @@ impl Fit {
     }
 
     /// What to fit. It is an error if the device is not available.
-    fn settings(&self, model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
-        let likelihood = columns::likelihood(model, schema, y)?;
-        if let Some(sentence) = model.approximation(&likelihood, rows)? {
+    fn settings(&self, model: &ModelOptions, likelihood: &str, rows: usize) -> Result<Settings> {
+        if let Some(sentence) = model.approximation(likelihood, rows)? {
             report::say(&sentence);
         }
-        model.check_model(&likelihood, rows)?;
-        let settings = model.settings(&likelihood, rows, &self.training)?;
+        model.check_model(likelihood, rows)?;
+        let settings = model.settings(likelihood, rows, &self.training)?;
         self.model.device.announce(settings.compute);
         settings.compute.device()?;
         Ok(Settings { store_factor: self.store_factor, ..settings })
@@ -314,6 +338,8 @@ impl Fit {
     }
 }
 
+/// An average over kernels is the default up to so many seconds on one core.
+const A_FEW: f64 = 10.0;
 /// The command says beforehand if a step needs more bytes than this.
 const LARGE: f64 = 5e8;
 /// The command says beforehand if a training takes more seconds than this.

@@ -113,6 +113,13 @@ impl TrainOptions {
         self.starts.unwrap_or(if self.restarts > 1 { Starts::Data } else { Starts::Race })
     }
 
+    /// Whether nothing is asked but a time and a seed.
+    pub fn is_usual(&self) -> bool {
+        let starts = self.starts.is_none() && self.restarts == 1;
+        let rates = self.optimizer.is_none() && self.lr.is_none() && self.schedule.is_none();
+        starts && rates && self.steps.is_none() && self.patience.is_none()
+    }
+
     fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {
         self.optimizer.unwrap_or(match model.training().optimizer {
             Optimizer::Adam(_) => OptimizerName::Adam,

@@ -13,7 +13,7 @@ fn folder() -> Folder {
 fn every_command_takes_an_average_or_says_why_not() {
     let folder = folder();
     let told = folder.ok(&["inspect", "a.cagey"]);
-    assert!(told.contains("Average of 6 models") && told.contains("linear + matern32(ard)"), "{told}");
+    assert!(told.contains("Average of 5 models") && told.contains("linear + matern32(ard)"), "{told}");
     assert!(told.contains("Heaviest member"), "{told}");
     let all = folder.json(&["inspect", "a.cagey", "--json"])["average"].clone();
     let members = all.as_array().unwrap();
@@ -47,7 +47,7 @@ fn every_command_takes_an_average_or_says_why_not() {
     }
     folder.fails(2, &["refine", "a.cagey", "--actions", "2", "-o", "b"], &["computation-aware"]);
     folder.fails(2, &["predict", "a.cagey", "new.csv", "--split"], &["--member"]);
-    folder.fails(2, &["inspect", "a.cagey", "--member", "7"], &["6 members"]);
+    folder.fails(2, &["inspect", "a.cagey", "--member", "7"], &["5 members"]);
     folder.ok(&["fit", "ok.csv", "--steps", "1", "-o", "m.cagey"]);
     folder.fails(2, &["inspect", "m.cagey", "--member", "1"], &["single model"]);
 }
@@ -65,10 +65,49 @@ fn averages_are_compared_and_have_a_logarithm_for_positive_targets() {
         let fit = ["fit", "up.csv", "--kernel", "average", "--steps", "2", "-o", "a.cagey", "--json"];
         folder.json(&[&fit[..], options].concat())["average"].as_array().unwrap().clone()
     };
-    assert_eq!(members(&[]).len(), 7);
-    assert_eq!(members(&["--target-transform", "none"]).len(), 6);
+    assert_eq!(members(&[]).len(), 6);
+    assert_eq!(members(&["--target-transform", "none"]).len(), 5);
     let logs = members(&["--target-transform", "log"]);
-    assert!(logs.len() == 6 && logs.iter().all(|member| member["target_transform"] == "log"), "{logs:?}");
+    assert!(logs.len() == 5 && logs.iter().all(|member| member["target_transform"] == "log"), "{logs:?}");
+}
+
+#[test]
+fn few_rows_are_averaged_unless_something_else_is_asked() {
+    let folder = Folder::with_tables();
+    folder.write(
+        "few.csv",
+        super::table(&["a", "b", "y"], 24, |i| {
+            let (a, b) = (i as f64, (i * i % 7) as f64);
+            vec![a, b, (0.3 * a).sin() + 0.1 * b]
+        }),
+    );
+    let average = |table: &str, options: &[&str]| {
+        let fit = ["fit", table, "-o", "a.cagey", "--json"];
+        !folder.json(&[&fit[..], options].concat())["average"].is_null()
+    };
+    let averaged = |options: &[&str]| average("few.csv", options);
+    assert!(averaged(&[]) && averaged(&["--model", "exact", "--max-time", "1m", "--seed", "2"]));
+    assert!(!average("ok.csv", &[]), "a series needs a kernel that goes on beyond it");
+    for single in [
+        &["--kernel", "rbf"][..],
+        &["--fix", "noise"],
+        &["--steps", "5"],
+        &["--checkpoint", "state"],
+        &["--likelihood", "student-t", "--steps", "2"],
+        &["--model", "cagp"],
+    ] {
+        assert!(!averaged(single), "{single:?}");
+    }
+    folder.write(
+        "many.csv",
+        super::table(&["a", "b", "y"], 1600, |i| {
+            let a = i as f64;
+            vec![a, (7.0 * a).cos(), (0.1 * a).sin()]
+        }),
+    );
+    let many = ["fit", "many.csv", "-o", "m.cagey", "--max-time", "1s"];
+    let ran = folder.run(&many);
+    assert!(ran.code == 0 && ran.err.contains("--kernel average, which takes about"), "{}", ran.err);
 }
 
 #[test]

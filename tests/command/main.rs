@@ -15,6 +15,9 @@ use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// A kernel for tests of a single model: few rows are otherwise fitted by an average of several.
+const ONE: &str = "matern32(ard)";
+
 /// The folder in which the command runs.
 struct Folder(TempDir);
 
@@ -42,7 +45,7 @@ impl Folder {
     /// A folder with these tables and the model `m.cagey` of `ok.csv`.
     fn with_model() -> Self {
         let folder = Self::with_tables();
-        folder.ok(&["fit", "ok.csv", "-o", "m.cagey"]);
+        folder.ok(&["fit", "ok.csv", "--kernel", ONE, "-o", "m.cagey"]);
         folder
     }
 
@@ -147,7 +150,8 @@ fn parameter(model: &Value, name: &str) -> Vec<f64> {
 #[test]
 fn the_whole_way() {
     let folder = Folder::with_tables();
-    let ran = folder.run(&["fit", "ok.csv", "--holdout", "0.2", "--split-seed", "3", "-o", "m.cagey"]);
+    let fit = ["fit", "ok.csv", "--kernel", ONE, "--holdout", "0.2", "--split-seed", "3", "-o", "m.cagey"];
+    let ran = folder.run(&fit);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let lines = "target `y` holds numbers: regression with the gaussian likelihood (`--likelihood`)\n\
                  24 rows, 1 input column, target `y`\n";
@@ -206,7 +210,7 @@ fn scores_as_json() {
 #[test]
 fn predictions_repeat_and_keep_columns() {
     let folder = Folder::with_tables();
-    folder.ok(&["fit", "ok.csv", "--calibrate", "no", "-o", "m.cagey"]);
+    folder.ok(&["fit", "ok.csv", "--kernel", ONE, "--calibrate", "no", "-o", "m.cagey"]);
     let first = folder.ok(&["predict", "m.cagey", "ok.csv"]);
     assert_eq!(first, folder.ok(&["predict", "m.cagey", "ok.csv", "-o", "-"]));
     let from_pipe = folder.run_with(&["predict", "m.cagey", "-"], &folder.read("ok.csv"));
@@ -336,7 +340,7 @@ fn starts_and_weak_priors_are_told_and_can_be_left_out() {
         [x, vec![y]].concat()
     };
     folder.write("wide.csv", table(&names.iter().map(String::as_str).collect::<Vec<_>>(), 40, row));
-    let fit = |options: &[&str]| folder.ok(&[&["fit", "wide.csv", "-o", "m.cagey"], options].concat());
+    let fit = |options: &[&str]| folder.ok(&[&["fit", "wide.csv", "--kernel", ONE, "-o", "m.cagey"], options].concat());
     let told = fit(&[]);
     assert!(told.contains("  start  ") && told.contains("(objective "), "{told}");
     assert!(told.contains("isotropic optimum") && told.contains("data's own"));
@@ -381,7 +385,7 @@ fn what_ends_before_its_minimum_is_told() {
     folder.write("t.csv", table(&["a", "b", "y"], 40, row));
     let told = folder.ok(&["fit", "t.csv", "-o", "m.cagey", "--steps", "12"]);
     assert!(told.contains("all 12 steps are made, and the last"), "{told}");
-    assert!(!folder.ok(&["fit", "t.csv", "-o", "m.cagey"]).contains("steps are made, and"));
+    assert!(!folder.ok(&["fit", "t.csv", "--kernel", ONE, "-o", "m.cagey"]).contains("steps are made, and"));
     // Far from zero, the values of a cubic polynomial are so large that those of the data are rounding errors.
     folder.write("far.csv", table(&["x", "y"], 41, |i| vec![1000.0 + i as f64, (0.3 * i as f64).sin()]));
     let given = ["--init", "variance=1", "--init", "offset=1", "--fix", "variance", "--fix", "offset"];
@@ -433,8 +437,9 @@ fn transformed_targets_are_scored_as_they_are() {
     let positive = |i: usize| wave(i).exp();
     folder.write("raw.csv", table(&["x", "y"], 30, |i| vec![position(i), positive(i)]));
     folder.write("logged.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
-    folder.ok(&["fit", "raw.csv", "--target-transform", "log", "--calibrate", "no", "-o", "raw"]);
-    folder.ok(&["fit", "logged.csv", "--calibrate", "no", "-o", "logged"]);
+    let fit = |options: &[&str]| folder.ok(&[&["fit", "--kernel", ONE, "--calibrate", "no"], options].concat());
+    fit(&["raw.csv", "--target-transform", "log", "-o", "raw"]);
+    fit(&["logged.csv", "-o", "logged"]);
     let nlpd = |model: &str| {
         let scores = folder.json(&["evaluate", model, &format!("{model}.csv"), "--json"]);
         (scores["nlpd"].as_f64().unwrap(), scores["nlpd_training_scale"].as_f64().unwrap())
@@ -567,7 +572,7 @@ fn tables_that_can_hardly_be_fitted() {
     let folder = Folder::with_tables();
     let fit = |name: &str, content: String| {
         folder.write(name, content);
-        folder.ok(&["fit", name, "-o", "m", "--json"]);
+        folder.ok(&["fit", name, "--kernel", ONE, "-o", "m", "--json"]);
         let predicted = folder.ok(&["predict", "m", name]);
         assert!(numbers(&predicted, "sd").iter().all(|sd| *sd > 0.0), "{name}: {predicted}");
         folder.json(&["inspect", "m", "--json"])["training"]["warnings"].to_string()

@@ -8,12 +8,12 @@ mod names;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
-use cagey::fitted::average::AVERAGE;
+use cagey::fitted::average::{self, AVERAGE};
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::GRAMMAR;
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
-use cagey::models::registry::Row;
+use cagey::models::registry::{Row, usual};
 use clap::Args;
 use device::DeviceOptions;
 use given::{belief, initial, interval};
@@ -28,7 +28,7 @@ use crate::values;
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several; --help
-    /// has the grammar [default: matern32(ard)]
+    /// has the grammar [default: average where that takes a few seconds, else matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -135,6 +135,25 @@ impl ModelOptions {
             settings.model = self.choice(likelihood, (rows, trained), training.optimizer)?;
         }
         Ok(settings)
+    }
+
+    /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
+    /// kernel, its parameters and the training, and the model is exact.
+    pub fn average_seconds(
+        &self,
+        likelihood: &str,
+        (rows, columns): (usize, usize),
+        training: &TrainOptions,
+    ) -> Option<f64> {
+        let asked = [&self.init, &self.fix, &self.prior, &self.bounds].into_iter().any(|given| !given.is_empty());
+        let open = self.kernel.is_none() && !asked && training.is_usual() && self.is_exact(likelihood, rows);
+        (open && self.device.choose().kind.is_cpu()).then(|| average::seconds(rows, columns))
+    }
+
+    /// Whether the exact model with gaussian targets is fitted.
+    fn is_exact(&self, likelihood: &str, rows: usize) -> bool {
+        let kind = self.kind(likelihood, rows);
+        likelihood.starts_with("gaussian") && kind.is_ok_and(|row| row.name == usual().kind())
     }
 
     /// The priors asked for, except `none`.

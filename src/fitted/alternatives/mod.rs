@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use super::copies::copied;
 use super::{Fitted, Registry, Settings};
 use crate::advice::Advice;
-use crate::data::{Dataset, Encoding, Split, TargetScale, TargetTransform};
+use crate::data::{Dataset, Split, TargetScale, TargetTransform};
 use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates};
-use series::is_even;
+pub use series::is_series;
 use trial::{Gain, Scores, Trial};
 
 /// Settings that predict rows better that they were not trained on.
@@ -82,10 +82,7 @@ impl Fitted {
 
     /// The input along which the rows are a series: the only one, if it has dates or evenly spaced values in order.
     pub fn series(&self) -> Option<usize> {
-        let x = &self.data.x;
-        let dates = matches!(self.schema.features.as_slice(), [column] if column.encoding == Encoding::Date);
-        let ordered = x.windows(2).all(|pair| pair[0] <= pair[1]);
-        (self.data.d == 1 && ordered && (dates || is_even(x))).then_some(0)
+        is_series(&self.schema, &self.data.x, self.data.d).then_some(0)
     }
 
     /// The training rows in the data's units.

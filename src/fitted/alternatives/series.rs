@@ -2,12 +2,22 @@
 
 use std::f64::consts::TAU;
 
+use crate::data::{Encoding, Schema};
+
 /// Fewer values are no series.
 const FEW: usize = 24;
 /// Most frequencies of the spectrum that are looked at.
 const MOST: usize = 4000;
 /// A season is seen at least so many times.
 const SEEN: f64 = 3.0;
+
+/// Whether rows `x`, row-major `[n, d]`, are a series: in the order of their only input, which has dates or evenly spaced
+/// values.
+pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
+    let dates = matches!(schema.features.as_slice(), [column] if column.encoding == Encoding::Date);
+    let ordered = x.windows(2).all(|pair| pair[0] <= pair[1]);
+    d == 1 && ordered && (dates || is_even(x))
+}
 
 /// Whether values are evenly spaced: no gap differs from the median gap by half of it.
 pub fn is_even(values: &[f64]) -> bool {

@@ -24,11 +24,21 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     let positive = data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
     let open = settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
     let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
-    let mut all: Vec<Settings> = KERNELS.into_iter().map(with).collect();
+    // With one column, the kernel with one lengthscale is another member's.
+    let inputs = data.d - usize::from(settings.auxiliary_column.is_some()).min(data.d);
+    let mut all: Vec<Settings> =
+        KERNELS.into_iter().filter(|kernel| inputs > 1 || *kernel != "rbf").map(with).collect();
     if log && positive && open {
         all.push(Settings { target_transform: TargetTransform::Log, ..with(OF_LOGARITHM) });
     }
     all
+}
+
+/// Seconds that one core takes for an average with so many rows and columns, roughly: those of four or five single fits
+/// in `docs/defaults.md`, since members with one lengthscale or none take little.
+pub fn seconds(rows: usize, columns: usize) -> f64 {
+    let thousands = rows as f64 / 1e3;
+    5.0 * (0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
 }
 
 /// Whether settings ask for an average, and whether models of the logarithm may be among its members.

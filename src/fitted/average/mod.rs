@@ -15,7 +15,7 @@ mod train;
 use std::sync::Arc;
 
 pub(super) use candidates::asked;
-pub use candidates::{AVERAGE, candidates};
+pub use candidates::{AVERAGE, candidates, seconds};
 pub(super) use train::train;
 
 use super::{Fitted, LeftOut, Settings, Summary};
