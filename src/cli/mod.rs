@@ -15,13 +15,15 @@ mod output;
 mod parameters;
 mod plot;
 mod predict;
-mod ranks;
+#[doc(hidden)]
+pub mod ranks;
 mod refine;
 mod report;
 mod sample;
 mod saved;
 mod scoring;
-mod settings;
+#[doc(hidden)]
+pub mod settings;
 mod shards;
 mod standard;
 mod training;
@@ -52,6 +54,12 @@ struct Cli {
     /// Print only results, warnings and errors
     #[arg(short, long, global = true, display_order = 1001)]
     quiet: bool,
+}
+
+/// The command as clap knows it.
+#[doc(hidden)]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// More threads than this only wait for each other, and starting them takes minutes.

@@ -26,7 +26,8 @@ pub mod posterior;
 pub mod prior;
 pub mod registry;
 pub mod sgpr;
-mod sparse;
+#[doc(hidden)]
+pub mod sparse;
 pub mod sparse_grid;
 pub mod svgp;
 pub mod swsgp;

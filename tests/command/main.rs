@@ -4,6 +4,8 @@ mod average;
 mod faults;
 mod hostile;
 mod models;
+mod ranks;
+mod settings;
 mod tables;
 mod words;
 

@@ -2,10 +2,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod grids;
 mod sgpr;
 mod sparse_grid;
 mod svgp;
 mod swsgp;
+mod whitened;
 
 use cagey::models::{Model, Observations};
 use common::{F32, F64, assert_close, data, gradients, noise};

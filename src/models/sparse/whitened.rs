@@ -26,7 +26,7 @@ use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, with zeros in the other triangle.
 #[derive(Debug, Clone)]
-pub(in crate::models) enum Root {
+pub enum Root {
     /// Rᵀ is lower triangular.
     Lower(Vec<f64>),
     /// Rᵀ is upper triangular.
@@ -67,7 +67,7 @@ struct Contraction {
 }
 
 /// The largest share of a row's variance that rounding may cost.
-const ROUNDING: f64 = 0.01;
+pub const ROUNDING: f64 = 0.01;
 
 /// Added to the diagonal of I − R Rᵀ, which may be singular. It reduces variances by the same share of ‖a‖².
 const SHIFT: f64 = 1e-13;
@@ -85,7 +85,9 @@ struct Part {
 impl WhitenedPosterior {
     /// Makes the posterior from inducing inputs `z`, the factor of their covariance, and the distribution of whitened
     /// values.
-    pub(in crate::models) fn new(
+    /// A posterior with q(v) = N(whitened, root rootᵀ) of the values v = L⁻¹u at inducing inputs `z`, with their dimension;
+    /// `lower` is L.
+    pub fn new(
         prior: Prior,
         compute: Compute,
         (z, d): (Vec<f64>, usize),
@@ -177,6 +179,12 @@ impl WhitenedPosterior {
     }
 
     /// T and L⁻ᵀμ, if there are enough `rows` to pay for them.
+    /// The precision in which a triangle predicts so many rows at once; None if none does.
+    pub fn contracts(&self, rows: usize) -> Option<Precision> {
+        let single = self.contraction(rows)?.rounded.is_some();
+        Some(if single { Precision::F32 } else { Precision::F64 })
+    }
+
     fn contraction(&self, rows: usize) -> Option<&Contraction> {
         if rows < self.whitened.len() {
             return None;
@@ -314,56 +322,5 @@ impl Posterior for WhitenedPosterior {
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
         crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::DeviceKind;
-    use crate::kernels::Kernel;
-    use crate::linalg::Factor;
-
-    #[test]
-    fn values_that_vary_less_than_a_priori_are_contracted() {
-        let diagonal = |value: f64| (0..25).map(|e| if e % 6 == 0 { value } else { 0.0 }).collect::<Vec<f64>>();
-        let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
-        for (sd, contracted) in [(0.5, true), (1.0, true), (1.5, false)] {
-            let prior = Prior::from(Kernel::parse("rbf", 1).unwrap());
-            let (z, root) = (vec![0.0, 1.0, 2.0, 3.0, 4.0], Root::Lower(diagonal(sd)));
-            let posterior = WhitenedPosterior::new(prior, compute, (z, 1), diagonal(1.0), vec![0.1; 5], root);
-            assert_eq!(posterior.contraction(5).is_some(), contracted, "{sd}");
-            assert!(posterior.contraction(4).is_none(), "few rows do not pay for it");
-        }
-    }
-    #[test]
-    fn many_rows_of_a_single_precision_model_lose_little_of_their_variance() {
-        let kernel = Kernel::parse("rbf", 1).unwrap();
-        // Years: covariances are rounded, not distances.
-        let x: Vec<f64> = (0..60).map(|i| 2000.0 + f64::from(i) / 8.0).collect();
-        // Some values are known so well that variances near them are below what f32 resolves, others are not.
-        for (spacing, sd) in [(1.0, 0.3), (0.125, 0.3), (1.0, 1e-4)] {
-            let m = 8;
-            let z: Vec<f64> = (0..m).map(|i| 2000.0 + spacing * f64::from(i)).collect();
-            let covariance = z.iter().flat_map(|a| z.iter().map(move |b| (-0.5 * (a - b) * (a - b)).exp()));
-            let lower = Factor::new(covariance.collect(), "K").unwrap().lower();
-            let spread = (0..m * m).map(|e| if e % (m + 1) == 0 { sd } else { 0.0 }).collect::<Vec<f64>>();
-            let whitened: Vec<f64> = (0..m).map(|i| f64::from(i).sin()).collect();
-            let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
-                let compute = Compute { kind: DeviceKind::Flex, precision };
-                let (z, root) = ((z.clone(), 1), Root::Lower(spread.clone()));
-                let prior = Prior::from(kernel.clone());
-                let posterior = WhitenedPosterior::new(prior, compute, z, lower.clone(), whitened.clone(), root);
-                let single = posterior.contraction(x.len()).unwrap().rounded.is_some();
-                assert_eq!(single, precision == Precision::F32 && spacing == 1.0);
-                posterior.predict(&x).unwrap()
-            });
-            for (coarse, fine) in coarse.mean.iter().zip(&fine.mean) {
-                assert!((coarse - fine).abs() < 1e-6, "{spacing} {sd}: {coarse} {fine}");
-            }
-            for (coarse, fine) in coarse.variance.iter().zip(&fine.variance) {
-                assert!((coarse - fine).abs() < ROUNDING * fine, "{spacing} {sd}: {coarse} {fine}");
-            }
-        }
     }
 }

@@ -21,7 +21,8 @@
 mod basis;
 mod domain;
 mod errors;
-mod grids;
+#[doc(hidden)]
+pub mod grids;
 mod options;
 mod posterior;
 mod union;
