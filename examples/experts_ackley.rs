@@ -16,9 +16,10 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::models::Observations;
 use cagey::models::exact::{ExactGp, ExactObjective};
-use cagey::models::experts::aggregation::{Rule, WeightVariance};
-use cagey::models::experts::{Experts, Partition, Shared};
+use cagey::models::experts::aggregation::{Form, Rule, WeightSystem, Weights};
+use cagey::models::experts::{Experts, ExpertsPosterior, Partition, Shared};
 use cagey::models::inducing::{self, Choice};
+use cagey::models::minibatch::Rows;
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
 use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
@@ -132,6 +133,44 @@ fn shared(options: &Options, lengthscale: f64, data: &Observations, seed: u64) -
     })
 }
 
+/// The weights of exact experts by eq. 44 as printed, with 1 where the paper's text has the noise. They may explode.
+fn printed(
+    options: &Options,
+    experts: &ExpertsPosterior,
+    parts: &[Vec<usize>],
+    data: &Observations,
+) -> Result<Option<Weights>> {
+    if options.inducing.is_some() {
+        return Ok(None);
+    }
+    let m = parts.len();
+    let (mut inner, mut system) = (vec![0.0; m * m], WeightSystem::new(m));
+    for (i, rows) in parts.iter().enumerate() {
+        let own = data.gather(rows)?;
+        let f: Vec<Vec<f64>> = experts.each(&own.x)?.into_iter().map(|said| said.mean).collect();
+        // K̂_i⁻¹y_i, from the residuals at the expert's rows.
+        let alpha: Vec<f64> = own.y.iter().zip(&f[i]).map(|(y, f)| (y - f) / NOISE).collect();
+        for (inner, f) in inner[i * m..].iter_mut().zip(&f) {
+            *inner = alpha.iter().zip(f).map(|(a, f)| a * f).sum();
+        }
+        // The paper takes one row of each expert.
+        let row = rows.len() / 2;
+        system.add(&f.iter().map(|f| f[row]).collect::<Vec<_>>(), &own.y[row..=row])?;
+    }
+    system.solve(Form::Noise, &inner, 1.0).map(Some)
+}
+
+/// Weighted predictions with the printed variances Σ β_i² v_i, as if the errors of the experts were independent.
+fn independent(beta: &[f64], experts: &[Marginals]) -> Marginals {
+    let rows = experts.first().map_or(0, |said| said.mean.len());
+    let sum = |weight: fn(f64) -> f64, value: &dyn Fn(&Marginals) -> f64| {
+        beta.iter().zip(experts).map(|(beta, said)| weight(*beta) * value(said)).sum::<f64>()
+    };
+    let mean = (0..rows).map(|row| sum(|beta| beta, &|said| said.mean[row])).collect();
+    let variance = (0..rows).map(|row| sum(|beta| beta * beta, &|said| said.variance[row])).collect();
+    Marginals { mean, variance, floored: 0 }
+}
+
 fn main() -> Result<()> {
     let options = Options::parse();
     if options.grid.pow(options.columns as u32) > 1_000_000 {
@@ -145,7 +184,7 @@ fn main() -> Result<()> {
     let mut table: Vec<Vec<Line>> = Vec::new();
     for &count in &options.experts {
         let names = Rule::ALL.iter().map(ToString::to_string);
-        let extra = ["weights, printed variance", "best expert"].map(String::from);
+        let extra = ["weights, printed variance", "weights-printed", "best expert"].map(String::from);
         table.push(names.chain(extra).map(Line::new).collect());
         let mut warnings = Vec::new();
         for seed in 1..=options.seeds {
@@ -157,17 +196,24 @@ fn main() -> Result<()> {
                 }
                 let parts = options.partition.split(&data, &[], count, seed)?;
                 let common = Partition::Random.split(&data, &[], count, seed)?.swap_remove(0);
-                let experts = Experts::new(shared, Rule::Grbcm, parts, common)?;
+                let experts = Experts::new(shared, Rule::Grbcm, parts.clone(), common)?;
                 let posterior = experts.posterior(compute, data.clone())?;
                 let lines = table.last_mut().into_iter().flatten();
-                for (line, rule) in lines.zip(Rule::ALL.into_iter().map(Some).chain([None])) {
-                    let variance = if rule.is_none() { WeightVariance::Printed } else { WeightVariance::Prior };
-                    let by = posterior.by_rule(rule.unwrap_or(Rule::Weights), variance);
+                for (line, rule) in lines.zip(Rule::ALL) {
+                    let by = posterior.by_rule(rule);
                     line.add(&by.predict(&points)?, &f);
                     let warning = by.weights()?.and_then(|weights| weights.warning());
                     warnings.extend(warning.map(|warning| format!("  {} (ℓ = {lengthscale}): {warning}", line.name)));
                 }
                 let alone = posterior.each(&points)?;
+                if let Some(lines) = table.last_mut() {
+                    let weights = posterior.by_rule(Rule::Weights).weights()?;
+                    let all = [weights, printed(&options, &posterior, &parts, &data)?];
+                    for (line, weights) in lines[Rule::ALL.len()..].iter_mut().zip(all) {
+                        let Some(Weights { beta, .. }) = weights else { continue };
+                        line.add(&independent(&beta, &alone), &f);
+                    }
+                }
                 let rmse = |said: &Marginals| said.mean.iter().zip(&f).map(|(mean, f)| (mean - f).powi(2)).sum::<f64>();
                 if let (Some(best), Some(line)) = (
                     alone.iter().min_by(|a, b| rmse(a).total_cmp(&rmse(b))),
@@ -178,7 +224,7 @@ fn main() -> Result<()> {
             }
         }
         println!("M = {count}");
-        for line in std::iter::once(&full).filter(|full| full.runs > 0.0).chain(table.last().into_iter().flatten()) {
+        for line in std::iter::once(&full).chain(table.last().into_iter().flatten()).filter(|line| line.runs > 0.0) {
             let coverage = 100.0 * line.covered / line.runs;
             println!("  {:<26} RMSE {:>9.4}   coverage at 95 % {coverage:>5.1} %", line.name, line.rmse());
         }

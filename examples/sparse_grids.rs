@@ -15,7 +15,7 @@ use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
 use cagey::models::posterior::Posterior;
-use cagey::models::sparse_grid::{Domain, GridVariance, SparseGrid, SparseGridOptions};
+use cagey::models::sparse_grid::{Domain, SparseGrid, SparseGridOptions};
 use cagey::plot::{Figure, Frame, LearningCurve, Run};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -138,7 +138,7 @@ impl Problem {
         let share = 1.0 / options.lengthscales.len() as f64;
         for lengthscale in &options.lengthscales {
             let kernel = Kernel::parse(&format!("matern32({lengthscale})"), d)?;
-            let settings = SparseGridOptions { level, variance: GridVariance::Combination, ..Default::default() };
+            let settings = SparseGridOptions::default().level(level);
             let mut model = SparseGrid::new(kernel.into(), &Domain::unit(d), settings)?;
             model.likelihood.noise.set(&[options.noise])?;
             (found.grids, found.points) = (model.grids().all.len(), model.grids().distinct());

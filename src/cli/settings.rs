@@ -23,8 +23,6 @@ pub fn option(Setting { field, value }: &Setting) -> String {
         ("Federation::share", value) => ("clients", value),
         ("ReadOptions::decimal_comma", _) => ("decimal", Some("comma")),
         ("Settings::priors", value) => ("prior", value),
-        ("SparseGridOptions::bound", value) => ("grid-bound", value),
-        ("SparseGridOptions::variance", value) => ("grid-variance", value),
         ("SwsgpOptions::covariance", _) => ("mean-field", None),
         (_, value) => (&*own, value),
     };

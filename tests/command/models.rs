@@ -1091,7 +1091,7 @@ fn a_sparse_grid_says_what_it_is_made_of_and_what_lies_outside() {
     folder.write("t.csv", table(&["a", "b", "y"], 80, row));
     folder.write("far.csv", "a,b\n1,1\n1e3,2\n");
     let fit = ["fit", "t.csv", "--model", "sparse-grid", "--level", "3", "--steps", "5", "-o", "m.cagey"];
-    for options in [&[][..], &["--combination", "ct"], &["--combination", "union"], &["--grid-bound", "partial"]] {
+    for options in [&[][..], &["--combination", "ct"], &["--combination", "union"]] {
         folder.ok(&[&fit[..], options].concat());
         let told = folder.run(&["predict", "m.cagey", "far.csv", "-o", "p.csv"]);
         assert!(told.err.contains("1 of 2 rows lie outside"), "{}", told.err);
@@ -1101,16 +1101,11 @@ fn a_sparse_grid_says_what_it_is_made_of_and_what_lies_outside() {
     }
     folder.ok(&["plot", "m.cagey", "--kind", "parts", "-o", "grids.svg"]);
     assert!(folder.read("grids.svg").contains("Coefficients"));
-    folder.ok(&[&fit[..], &["--grid-variance", "combination"]].concat());
-    let told = folder.run(&["evaluate", "m.cagey", "t.csv"]);
-    assert!(!told.err.contains("warning: 0 of 80 variances"), "{}", told.err);
     folder.fails(
         2,
         &["fit", "t.csv", "--model", "sparse-grid", "--level", "20", "-o", "x.cagey"],
         &["--level", "1 to 8"],
     );
-    let union = ["--combination", "union", "--grid-variance", "prior"];
-    folder.fails(2, &[&fit[..], &union].concat(), &["--grid-variance"]);
     folder.ok(&["fit", "t.csv", "--steps", "1", "-o", "e.cagey"]);
     folder.fails(2, &["plot", "e.cagey", "--kind", "parts", "-o", "x.svg"], &["sparse grid"]);
 }

@@ -48,7 +48,8 @@ fn help_begins_with_the_model_and_ends_with_a_group_for_each_kind() {
         let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{command} -h lacks `{text}`"));
         let first = ["--kernel <", "--likelihood <", "--model <", "--mean <", "--target-transform <"].map(at);
         assert!(first.is_sorted(), "{help}");
-        let special = ["--inducing <", "--objective <", "--policy <", "--grid-bound <", "--experts <", "--neighbors <"];
+        let special =
+            ["--inducing <", "--objective <", "--policy <", "--combination <", "--experts <", "--neighbors <"];
         assert!(special.map(at).into_iter().all(|place| place > at("--optimizer <")), "{help}");
         assert!(at("Model experts:") < at("--experts <") && at("Model exact:") < at("--objective <"));
         assert!(at("Models sgpr, svgp, swsgp") < at("--inducing <"));

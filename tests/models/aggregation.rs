@@ -2,8 +2,7 @@
 
 use cagey::kernels::Kernel;
 use cagey::models::experts::aggregation::{
-    Aggregated, Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightSystem, WeightVariance,
-    Weighted, Weights, aggregate,
+    Aggregated, Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightSystem, Weights, aggregate,
 };
 use cagey::scope::{Scope, to_f64};
 use serde_json::Value;
@@ -134,7 +133,7 @@ impl Oracle {
         let chunk = Chunk {
             augmented: Some(Augmented { communication: local(&communication), experts: local(&augmented) }),
             covariances: Some(&covariances),
-            weighted: weights.as_ref().map(|weights| Weighted { weights, variance: WeightVariance::Prior }),
+            weights: weights.as_deref(),
             ..Chunk::new(LocalPredictions { mean: &mean, variance: &variance }, &prior)
         };
         aggregate(rule, &chunk).unwrap()
@@ -309,9 +308,7 @@ fn the_same_expert_twice_is_that_expert() {
     let nested = oracle.find(Rule::Npae, &twice, &POINTS);
     same("npae", &nested, &exact, 1e-9);
     assert_eq!(nested.record.dependent, POINTS.len() / 2);
-    for rule in [Rule::WeightsNoise, Rule::WeightsPrinted] {
-        same(rule.name(), &oracle.find(rule, &twice, &POINTS), &exact, 1e-9);
-    }
+    same("weights-noise", &oracle.find(Rule::WeightsNoise, &twice, &POINTS), &exact, 1e-9);
     // Two experts over the same rows share the weight of a single one: the weight that fits best, not 1.
     let beta = |parts: &[Part]| {
         let (system, inner) = oracle.system(parts, &one[0]);
@@ -375,12 +372,8 @@ fn the_error_of_weights_is_that_of_a_linear_predictor() {
     let (all, beta, t) = (joined(&parts), [0.7, -0.2, 0.4], POINTS.len() / 2);
     let own = oracle.predict_all(&parts, &POINTS);
     let (covariances, prior) = (oracle.covariances(&parts, &POINTS), oracle.prior(&POINTS));
-    let chunk = |variance| Chunk {
-        covariances: Some(&covariances),
-        weighted: Some(Weighted { weights: &beta, variance }),
-        ..Chunk::new(local(&own), &prior)
-    };
-    let found = aggregate(Rule::Weights, &chunk(WeightVariance::Prior)).unwrap();
+    let chunk = Chunk { covariances: Some(&covariances), weights: Some(&beta), ..Chunk::new(local(&own), &prior) };
+    let found = aggregate(Rule::Weights, &chunk).unwrap();
     let v: Vec<f64> = parts
         .iter()
         .zip(beta)
@@ -397,9 +390,6 @@ fn the_error_of_weights_is_that_of_a_linear_predictor() {
     // The error is never below the variance of the exact model of all data.
     let exact = oracle.predict(&all, &POINTS);
     assert!(found.variance.iter().zip(&exact.1).all(|(found, exact)| found > exact));
-    let printed = aggregate(Rule::Weights, &chunk(WeightVariance::Printed)).unwrap();
-    let want: Vec<f64> = (0..t).map(|at| (0..3).map(|i| beta[i] * beta[i] * own.1[i * t + at]).sum()).collect();
-    assert_close("printed variance", &printed.variance, &want, 1e-12);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::models::exact::{ExactGp, ExactObjective};
-use cagey::models::experts::aggregation::{Rule, WeightVariance};
+use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Experts, Partition, Shared};
 use cagey::models::gp_model::GpModel;
 use cagey::models::minibatch::Rows;
@@ -32,7 +32,7 @@ fn experts(model: &ExactGp, parts: Vec<Vec<usize>>, common: Vec<usize>) -> Exper
 
 fn by(experts: &Experts, data: &Observations, rule: Rule, x: &[f64]) -> Marginals {
     let posterior = experts.posterior(F64, data.clone()).unwrap();
-    posterior.by_rule(rule, WeightVariance::Prior).predict(x).unwrap()
+    posterior.by_rule(rule).predict(x).unwrap()
 }
 
 /// Every `count`-th row.
@@ -46,7 +46,7 @@ fn check(name: &str, got: &Marginals, want: &Marginals, tolerance: f64) {
 }
 
 /// Rules by which a single expert keeps its own posterior.
-const FAITHFUL: [Rule; 10] = [
+const FAITHFUL: [Rule; 9] = [
     Rule::Poe,
     Rule::Gpoe,
     Rule::GpoeEntropyNormalised,
@@ -55,7 +55,6 @@ const FAITHFUL: [Rule; 10] = [
     Rule::Npae,
     Rule::Weights,
     Rule::WeightsNoise,
-    Rule::WeightsPrinted,
     Rule::Nearest,
 ];
 
@@ -95,7 +94,7 @@ fn weights_count_rows_by_their_known_noise() {
     let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
     let one = experts(&model, dealt(36, 1), vec![0]);
     check("weights", &by(&one, &data, Rule::Weights, &POINTS), &exact, 1e-8);
-    let posterior = one.posterior(F64, data).unwrap().by_rule(Rule::Weights, WeightVariance::Prior);
+    let posterior = one.posterior(F64, data).unwrap().by_rule(Rule::Weights);
     assert_close("weight", &posterior.weights().unwrap().unwrap().beta, &[1.0], 1e-10);
 }
 

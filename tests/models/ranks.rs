@@ -10,7 +10,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
-use cagey::models::experts::aggregation::{Rule, WeightVariance};
+use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Rounds, Shared};
 use cagey::models::gp_model::GpModel;
 use cagey::models::parts::{Crew, Data, OfParts, Question, Work};
@@ -75,7 +75,7 @@ fn any_number_of_ranks_gives_the_same_bits() {
                 fit::fit(&mut model, F64, &data, &TrainConfig { steps: 6, ..TrainConfig::default() }, &mut []);
             let posterior = model.posterior(F64, data.clone()).unwrap();
             let predicted = [Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights]
-                .map(|rule| posterior.by_rule(rule, WeightVariance::Prior).predict(&points).unwrap());
+                .map(|rule| posterior.by_rule(rule).predict(&points).unwrap());
             (outcome.unwrap().loss, model.free_raw(), predicted)
         };
         let alone = run(experts(sparse, &data));

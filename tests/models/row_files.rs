@@ -7,7 +7,7 @@ use cagey::data::{ReadOptions, RowFile, read_training};
 use cagey::distributed::Ranks;
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
-use cagey::models::experts::aggregation::{Rule, WeightVariance};
+use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, LocalKind, Partition, Shared};
 use cagey::models::gp_model::GpModel;
 use cagey::models::minibatch::{Minibatches, SharedRows};
@@ -135,7 +135,7 @@ fn ranks_that_read_their_rows_give_the_bits_of_those_that_are_sent_them() {
             let outcome = fit::fit(&mut model, F64, &data, &config, &mut []).unwrap();
             let posterior = model.posterior(F64, data.clone()).unwrap();
             let predicted = [Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights, Rule::WeightsNoise]
-                .map(|rule| posterior.by_rule(rule, WeightVariance::Prior).predict(&data.x[..30]).unwrap());
+                .map(|rule| posterior.by_rule(rule).predict(&data.x[..30]).unwrap());
             (outcome.loss, model.free_raw(), predicted)
         };
         let alone = run(experts());

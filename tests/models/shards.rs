@@ -10,7 +10,7 @@ use cagey::fitted::{Fitted, Plan, Reading, Registry, Rows, Settings, Tables};
 use cagey::likelihoods::Gaussian;
 use cagey::model_file::ModelFile;
 use cagey::models::exact::{ExactGp, ExactObjective};
-use cagey::models::experts::aggregation::{Rule, WeightVariance};
+use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, Shared};
 use cagey::models::minibatch::Minibatches;
 use cagey::models::posterior::Posterior;
@@ -144,7 +144,7 @@ fn shards_are_the_experts_of_one_table() {
     let posterior = experts.posterior(F64, data).unwrap();
     for rule in ["poe", "gpoe", "gpoe-entropy", "gpoe-entropy-normalised", "bcm", "rbcm", "nearest"] {
         let rule = Rule::ALL.into_iter().find(|other| other.name() == rule).unwrap();
-        let want = posterior.by_rule(rule, WeightVariance::Prior).predict(&inputs).unwrap();
+        let want = posterior.by_rule(rule).predict(&inputs).unwrap();
         let got = with_ranks(2, |ranks| {
             let plan = open(&paths, Some(ranks)).unwrap();
             let plan = Plan::from_shards(plan, settings(ExpertsOptions::default()), 1, &Registry::default()).unwrap();
@@ -243,7 +243,7 @@ fn what_needs_all_rows_in_one_place_is_refused() {
         plan.unwrap_err().to_string()
     };
     let usual = ExpertsOptions::default;
-    for rule in [Rule::Grbcm, Rule::Npae, Rule::Weights, Rule::WeightsNoise, Rule::WeightsPrinted] {
+    for rule in [Rule::Grbcm, Rule::Npae, Rule::Weights, Rule::WeightsNoise] {
         let said = refused(settings(ExpertsOptions { aggregation: Some(rule), ..usual() }));
         assert!(said.contains(rule.name()) && said.contains("nearest"), "{said}");
     }

@@ -11,7 +11,7 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::linalg::{Factor, eigh};
 use cagey::means::Mean;
-use cagey::models::cggp::{CgGp, Variances};
+use cagey::models::cggp::CgGp;
 use cagey::models::exact::ExactGp;
 use cagey::models::posterior::Posterior;
 use cagey::models::{Observations, RowValues, fit};
@@ -528,21 +528,18 @@ fn predictions_are_the_exact_ones() {
     gp.options.rank = 20;
     let reference = exact(&gp).posterior(F64, observations.clone()).unwrap();
     let (want, joint) = (reference.predict(&points).unwrap(), reference.predict_joint(&points).unwrap());
-    for variances in [Variances::Solves, Variances::Lanczos(120)] {
-        gp.options.variances = variances;
-        let posterior = gp.posterior(F64, observations.clone()).unwrap();
-        let (got, effort) = posterior.predict_with_effort(&points).unwrap();
-        assert_close("mean", &got.mean, &want.mean, 1e-9);
-        assert_close("variance", &got.variance, &want.variance, 1e-9);
-        let got = posterior.predict_joint(&points).unwrap();
-        assert_close("joint mean", &got.mean, &joint.mean, 1e-9);
-        assert_close("joint covariance", &got.covariance, &joint.covariance, 1e-9);
-        assert!((0..15).all(|i| (0..15).all(|j| got.covariance[i * 15 + j] == got.covariance[j * 15 + i])));
-        assert_eq!(effort.products > 0, variances == Variances::Solves);
-        assert!(posterior.effort().iterations > 0 && posterior.effort().residual <= 1e-11);
-        assert_eq!(posterior.sample(&points, 2, 1).unwrap(), posterior.sample(&points, 2, 1).unwrap());
-        assert!(matches!(posterior.predict(&points[1..]), Err(Error::Shape { .. })));
-    }
+    let posterior = gp.posterior(F64, observations.clone()).unwrap();
+    let (got, effort) = posterior.predict_with_effort(&points).unwrap();
+    assert_close("mean", &got.mean, &want.mean, 1e-9);
+    assert_close("variance", &got.variance, &want.variance, 1e-9);
+    let got = posterior.predict_joint(&points).unwrap();
+    assert_close("joint mean", &got.mean, &joint.mean, 1e-9);
+    assert_close("joint covariance", &got.covariance, &joint.covariance, 1e-9);
+    assert!((0..15).all(|i| (0..15).all(|j| got.covariance[i * 15 + j] == got.covariance[j * 15 + i])));
+    assert!(effort.products > 0);
+    assert!(posterior.effort().iterations > 0 && posterior.effort().residual <= 1e-11);
+    assert_eq!(posterior.sample(&points, 2, 1).unwrap(), posterior.sample(&points, 2, 1).unwrap());
+    assert!(matches!(posterior.predict(&points[1..]), Err(Error::Shape { .. })));
 }
 
 #[test]
@@ -552,18 +549,9 @@ fn what_is_not_computed_widens_the_variance() {
     let mut gp = model("matern32(0.5)", 2);
     (gp.options.rank, gp.options.solver.relative) = (5, 0.3);
     let want = exact(&gp).posterior(F64, observations.clone()).unwrap().predict(&points).unwrap().variance;
-    let mut before = vec![f64::INFINITY; 15];
-    let ladder = [Variances::Lanczos(3), Variances::Lanczos(10), Variances::Lanczos(40), Variances::Lanczos(150)];
-    for variances in ladder.into_iter().chain([Variances::Solves]) {
-        gp.options.variances = variances;
-        let got = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap().variance;
-        assert!(got.iter().zip(&want).all(|(got, want)| *got >= want - 1e-10), "{variances:?} is overconfident");
-        if variances != Variances::Solves {
-            assert!(got.iter().zip(&before).all(|(got, before)| *got <= before + 1e-10), "{variances:?} grew");
-            before = got;
-        }
-    }
-    assert_close("full", &before, &want, 1e-8);
+    let got = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap().variance;
+    assert!(got.iter().zip(&want).all(|(got, want)| *got >= want - 1e-10), "overconfident");
+    assert!(got.iter().zip(&want).any(|(got, want)| *got > want + 1e-6), "a solve that ends early");
 }
 
 #[test]

@@ -25,19 +25,6 @@ use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
 use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
 
-/// How predictive variances are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Variances {
-    /// A solve for every row, to the tolerance of the solver.
-    Solves,
-    /// A root of K̂⁻¹ of this rank, computed once from the Krylov space of the targets (Pleiss, Gardner, Weinberger and
-    /// Wilson 2018). It is fast and never below the exact variance, but far above it if K̂ has more large eigenvalues
-    /// than this rank.
-    Lanczos(usize),
-}
-
 /// What is approximated, and how accurately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CgGpOptions {
@@ -53,20 +40,11 @@ pub struct CgGpOptions {
     /// The seed of the probes, to which a fit to a table adds its own. It is the same in every evaluation, so the
     /// objective is a deterministic function.
     pub seed: u64,
-    /// How predictive variances are computed.
-    pub variances: Variances,
 }
 
 impl Default for CgGpOptions {
     fn default() -> Self {
-        Self {
-            solver: CgOptions::default(),
-            rank: 300,
-            probes: Probes::Rademacher,
-            count: 16,
-            seed: 0,
-            variances: Variances::Solves,
-        }
+        Self { solver: CgOptions::default(), rank: 300, probes: Probes::Rademacher, count: 16, seed: 0 }
     }
 }
 

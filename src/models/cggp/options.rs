@@ -24,7 +24,6 @@ impl ModelOptions for CgGpOptions {
 
 #[cfg(feature = "command")]
 mod command {
-    use super::super::Variances;
     use super::{CgGpOptions, Result};
     use crate::models::command::{Given, Offered, SolveArguments};
     use crate::values::{self, MOST};
@@ -41,10 +40,6 @@ mod command {
         /// Random vectors that estimate the log-determinant [default: 16]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         probes: Option<usize>,
-        /// Predict variances from a matrix root of this rank that is computed once, instead of a solve for every row:
-        /// faster, and never smaller
-        #[arg(long, value_name = "RANK", value_parser = values::count(1..=MOST))]
-        variance_rank: Option<usize>,
     }
 
     impl Offered for CgGpOptions {
@@ -54,12 +49,11 @@ mod command {
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
-            let Arguments { solves, rank, probes, variance_rank } = arguments;
+            let Arguments { solves, rank, probes } = arguments;
             let mut options = Self::default();
             options.solver.relative = solves.tolerance().unwrap_or(options.solver.relative);
             options.rank = rank.unwrap_or(options.rank);
             options.count = probes.unwrap_or(options.count);
-            options.variances = variance_rank.map_or(options.variances, Variances::Lanczos);
             Ok(options)
         }
     }

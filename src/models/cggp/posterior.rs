@@ -1,15 +1,14 @@
-//! Predictions of the matrix-free GP: means from cached weights, variances from solves or a cached root.
+//! Predictions of the matrix-free GP: means from cached weights, variances from solves.
 
-use super::{CgGp, System, Variances};
+use super::CgGp;
 use crate::device::Compute;
 use crate::error::Result;
-use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, Solution, cg};
-use crate::solvers::{NoisyCovariance, Preconditioner, Probes, blocks, lanczos};
+use crate::solvers::{NoisyCovariance, Preconditioner};
 
 /// The posterior of a [`CgGp`].
 ///
@@ -23,8 +22,6 @@ pub struct CgPosterior {
     noise: Vec<f64>,
     preconditioner: Preconditioner,
     weights: Vec<f64>,
-    /// Wᵀ `[m, n]` with K̂⁻¹ ≈ W Wᵀ, if variances come from it.
-    root: Option<Vec<f64>>,
     effort: Effort,
 }
 
@@ -44,30 +41,9 @@ impl CgGp {
         let solver = &self.options.solver;
         let solution = cg(&system.covariance, Some(&system.preconditioner), &system.residual, solver)?;
         let solution = solution.converged("K̂⁻¹(y − m)", solver)?;
-        let root = match self.options.variances {
-            Variances::Solves => None,
-            Variances::Lanczos(rank) => Some(self.root(&system, rank)?),
-        };
         let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.auxiliary.as_ref()))?;
         let (effort, preconditioner) = (solution.effort(), system.preconditioner);
-        Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, root, effort })
-    }
-
-    /// `Wᵀ = L⁻¹ Qᵀ`, where `Qᵀ K̂ Q = T = L Lᵀ` on the Krylov space of the targets.
-    ///
-    /// Deliberately without the preconditioner: if it were exact, all eigenvalues would be one, and a Krylov space
-    /// would contain only one direction.
-    fn root(&self, system: &System, rank: usize) -> Result<Vec<f64>> {
-        let mut start = system.residual.clone();
-        if start.iter().all(|x| *x == 0.0) {
-            start = Probes::Rademacher.block(start.len(), 1, 0);
-        }
-        let mut root = Vec::new();
-        for krylov in lanczos(&system.covariance, &start, rank.max(1))? {
-            root = krylov.basis;
-            Factor::new(krylov.tridiagonal.dense(), "T of the Lanczos root")?.solve_lower(&mut root)?;
-        }
-        Ok(root)
+        Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, effort })
     }
 }
 
@@ -97,18 +73,9 @@ impl CgPosterior {
             let (mean, cross) = self.means(&scope, chunk)?;
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let prior = to_f64(self.model.prior.kernel.diag(&scope, &points)?)?;
-            let explained = match &self.root {
-                Some(root) => {
-                    let shares = self.shares(root, &cross);
-                    blocks::dots(&shares, &shares, prior.len())
-                }
-                None => {
-                    let solution = self.solve(&scope, &cross)?;
-                    effort = effort.and(solution.effort());
-                    solution.quadratic_forms(&cross)
-                }
-            };
-            all.extend(mean.into_iter(), &prior, &explained);
+            let solution = self.solve(&scope, &cross)?;
+            effort = effort.and(solution.effort());
+            all.extend(mean.into_iter(), &prior, &solution.quadratic_forms(&cross));
         }
         Ok((all, effort))
     }
@@ -136,15 +103,6 @@ impl CgPosterior {
         let solver = &self.model.options.solver;
         cg(&covariance, Some(&self.preconditioner), cross, solver)?.converged("K̂⁻¹k(X, x*)", solver)
     }
-
-    /// `Wᵀ k(X, x)`.
-    fn shares(&self, root: &[f64], cross: &[f64]) -> Vec<f64> {
-        let n = self.data.n();
-        let (rank, m) = (root.len() / n, cross.len() / n);
-        let mut shares = vec![0.0; rank * m];
-        product::set(view_mut(&mut shares, m), view(root, n), view(cross, m), 1.0);
-        shares
-    }
 }
 
 impl Posterior for CgPosterior {
@@ -163,19 +121,10 @@ impl Posterior for CgPosterior {
         let mut covariance = to_f64(self.model.prior.covariance(&scope, &points).matrix()?)?;
         // Halves, so that adding the transpose makes every term exactly symmetric.
         let mut half = vec![0.0; rows * rows];
-        match &self.root {
-            Some(root) => {
-                let shares = self.shares(root, &cross);
-                let shares = view(&shares, rows);
-                product::set(view_mut(&mut half, rows), shares.transpose(), shares, 0.5);
-            }
-            None => {
-                // 2 BᵀX − XᵀK̂X = BᵀX + XᵀR, whose symmetric part is (B + R)ᵀX.
-                let Solution { x, mut residual, .. } = self.solve(&scope, &cross)?;
-                residual.iter_mut().zip(&cross).for_each(|(r, b)| *r += b);
-                product::set(view_mut(&mut half, rows), view(&residual, rows).transpose(), view(&x, rows), 0.5);
-            }
-        }
+        // 2 BᵀX − XᵀK̂X = BᵀX + XᵀR, whose symmetric part is (B + R)ᵀX.
+        let Solution { x, mut residual, .. } = self.solve(&scope, &cross)?;
+        residual.iter_mut().zip(&cross).for_each(|(r, b)| *r += b);
+        product::set(view_mut(&mut half, rows), view(&residual, rows).transpose(), view(&x, rows), 0.5);
         for i in 0..rows {
             for j in 0..rows {
                 covariance[i * rows + j] -= half[i * rows + j] + half[j * rows + i];

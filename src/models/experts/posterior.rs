@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::aggregation::{
-    Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
-};
+use super::aggregation::{Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, Weights, aggregate};
 use super::conditioned::Conditioned;
 use super::{Experts, terms};
 use crate::device::Compute;
@@ -32,9 +30,8 @@ const BYTES: usize = 512 << 20;
 pub struct ExpertsPosterior {
     experts: Arc<Conditioned>,
     /// The weights of each form, solved once.
-    weights: Arc<[OnceLock<Weights>; 3]>,
+    weights: Arc<[OnceLock<Weights>; 2]>,
     rule: Rule,
-    variance: WeightVariance,
     /// What was changed in the predictions so far.
     record: Arc<Mutex<Record>>,
 }
@@ -49,13 +46,12 @@ impl ExpertsPosterior {
         model.parts.check(model.parts.seen(&data))?;
         let rule = model.rule;
         let experts = Arc::new(Conditioned::new(model, compute, data)?);
-        let variance = WeightVariance::default();
-        Ok(Self { experts, weights: Arc::default(), rule, variance, record: Arc::default() })
+        Ok(Self { experts, weights: Arc::default(), rule, record: Arc::default() })
     }
 
     /// The same experts with another rule. Nothing is computed again.
-    pub fn by_rule(&self, rule: Rule, variance: WeightVariance) -> Self {
-        Self { rule, variance, record: Arc::default(), ..self.clone() }
+    pub fn by_rule(&self, rule: Rule) -> Self {
+        Self { rule, record: Arc::default(), ..self.clone() }
     }
 
     /// The predictions of f at rows `x` by each expert alone.
@@ -103,8 +99,7 @@ impl ExpertsPosterior {
 
     /// Whether the rule needs covariances among the experts.
     fn entangled(&self) -> bool {
-        let needs = self.rule.needs();
-        needs.covariances && (needs.weights.is_none() || self.variance == WeightVariance::Prior)
+        self.rule.needs().covariances
     }
 
     /// The number of rows that are predicted at once.
@@ -141,7 +136,7 @@ impl ExpertsPosterior {
                 .as_ref()
                 .map(|(common, experts)| Augmented { communication: said(common), experts: said(experts) }),
             covariances: covariances.as_ref(),
-            weighted: weights.map(|weights| Weighted { weights: &weights.beta, variance: self.variance }),
+            weights: weights.map(|weights| &weights.beta[..]),
             ..Chunk::new(LocalPredictions { mean: &mean, variance: &own }, &variance)
         };
         let found = aggregate(self.rule, &chunk)?;
@@ -225,7 +220,7 @@ impl Aggregates for ExpertsPosterior {
         if self.experts.model().parts.shards().is_some() {
             found.check_apart()?;
         }
-        Ok(Box::new(self.by_rule(found, self.variance)))
+        Ok(Box::new(self.by_rule(found)))
     }
 
     fn cost(&self, rows: usize) -> Option<String> {

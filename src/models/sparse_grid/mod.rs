@@ -13,10 +13,10 @@
 //! - **union**: one SGPR with the distinct points of all grids. It makes the best use of the points and takes the most
 //!   work.
 //!
-//! By default the variances of a combination are the mean-squared error of its mean as a linear predictor of f, under
-//! the prior. This is more than the SGPR's variances: a learned prior varies far more than the data do, and the
-//! variation that few points cannot follow counts as error. The alternative is eq. 35b, the combination technique for
-//! covariances, which may be negative.
+//! The variances of a combination are the mean-squared error of its mean as a linear predictor of f, under the prior.
+//! This is more than the SGPR's variances: a learned prior varies far more than the data do, and the variation that few
+//! points cannot follow counts as error. The paper's eq. 35b, the combination technique for covariances, may be
+//! negative.
 
 mod basis;
 mod domain;
@@ -30,7 +30,7 @@ mod union;
 use burn::tensor::Tensor;
 pub use domain::Domain;
 pub use grids::{COLUMNS, Grid, Grids, POINTS};
-pub use options::{Combination, GridBound, GridVariance, SparseGridOptions};
+pub use options::{Combination, SparseGridOptions};
 pub use posterior::SparseGridPosterior;
 
 use crate::device::Compute;
@@ -47,7 +47,7 @@ use crate::params::Parameter;
 use crate::scope::Scope;
 use union::UnionPosterior;
 
-/// Up to so many distinct points, the joint bound is the default objective.
+/// Up to so many distinct points, training maximises the bound of their union; else the mean of the grids' bounds.
 pub const UNION: usize = 2048;
 
 /// A Gaussian process with inducing inputs on a sparse grid.
@@ -120,7 +120,7 @@ impl Model for SparseGrid {
         if d != self.grids.d {
             return Err(Error::shape("inputs", format!("{} columns, as the grid has", self.grids.d), d.to_string()));
         }
-        if self.options.bound_for(self.grids.distinct()) == GridBound::Union {
+        if self.options.trains_union(self.grids.distinct()) {
             return self.bound(scope, batch, &self.grids.points);
         }
         // The mean of the bounds, not their sum, because priors of parameters are to count once.
@@ -162,7 +162,7 @@ impl GpModel for SparseGrid {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let largest = self.grids.all.iter().map(|grid| grid.members.len()).max().unwrap_or(0);
-        let union = self.options.bound_for(self.grids.distinct()) == GridBound::Union;
+        let union = self.options.trains_union(self.grids.distinct());
         let m = if union { self.grids.distinct() } else { largest } as f64;
         let step = (8.0 * size.rows as f64 * m).min(self.budget(size.rows, compute.precision) as f64);
         let combined = match self.options.combination {

@@ -24,31 +24,6 @@ pub enum Combination {
     Union,
 }
 
-/// The kind of variances of a combination.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum GridVariance {
-    /// The mean-squared error of the predictor under the prior: never negative, n² operations for each model
-    #[default]
-    Prior,
-    /// The partial grids' variances by the combination technique, as printed (eq. 35b): may be negative
-    Combination,
-}
-
-/// The objective of training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum GridBound {
-    /// The collapsed bound with the inducing inputs of all grids
-    Union,
-    /// The mean of the partial grids' bounds: cheaper for large grids
-    Partial,
-}
-
 /// Inducing inputs on a sparse grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseGridOptions {
@@ -57,30 +32,19 @@ pub struct SparseGridOptions {
     /// How partial grids are combined.
     #[serde(default)]
     pub combination: Combination,
-    /// The kind of variances.
-    #[serde(default)]
-    pub variance: GridVariance,
-    /// The objective of training. If none, the union for up to [`UNION`] distinct points.
-    #[serde(default)]
-    pub bound: Option<GridBound>,
 }
 
 impl Default for SparseGridOptions {
     /// Level 5 and optimal coefficients.
     fn default() -> Self {
-        Self { level: 5, combination: Combination::default(), variance: GridVariance::default(), bound: None }
+        Self { level: 5, combination: Combination::default() }
     }
 }
 
 /// With more rows than this, variances that take n² operations give a warning.
 const MANY: usize = 30_000;
 
-setters!(SparseGridOptions {
-    level: usize,
-    combination: Combination,
-    variance: GridVariance,
-    bound: Option<GridBound>,
-});
+setters!(SparseGridOptions { level: usize, combination: Combination });
 
 impl Kind for SparseGridOptions {
     const NAME: &'static str = "sparse-grid";
@@ -103,40 +67,32 @@ impl ModelOptions for SparseGridOptions {
     }
 
     fn warnings(&self, rows: usize) -> Vec<Advice> {
-        let slow = rows > MANY && self.variance == GridVariance::Prior && self.combination != Combination::Union;
+        let slow = rows > MANY && self.combination != Combination::Union;
         let warning = slow.then(|| {
             let text = format!(
                 "the variances of a combination of grids take n² operations after the training, which is \
-                 minutes for {rows} rows; variances of the union and of the combination technique are fast"
+                 minutes for {rows} rows; variances of the union are fast"
             );
-            Advice::from(text)
-                .set("SparseGridOptions::combination", "union")
-                .set("SparseGridOptions::variance", "combination")
+            Advice::from(text).set("SparseGridOptions::combination", "union")
         });
         warning.into_iter().collect()
     }
 
     fn smaller(&self) -> Advice {
-        Advice::from("choose a lower level, or the bounds of the partial grids")
-            .about("SparseGridOptions::level")
-            .set("SparseGridOptions::bound", "partial")
+        Advice::from("choose a lower level").about("SparseGridOptions::level")
     }
 }
 
 impl SparseGridOptions {
-    /// The objective for this number of distinct points.
-    pub(super) fn bound_for(&self, distinct: usize) -> GridBound {
-        let usual = match self.combination == Combination::Union || distinct <= UNION {
-            true => GridBound::Union,
-            false => GridBound::Partial,
-        };
-        self.bound.unwrap_or(usual)
+    /// Whether training maximises the bound of the union of so many points, and not the mean of the partial grids'.
+    pub(super) fn trains_union(&self, distinct: usize) -> bool {
+        self.combination == Combination::Union || distinct <= UNION
     }
 }
 
 #[cfg(feature = "command")]
 mod command {
-    use super::{Combination, Error, GridBound, GridVariance, Result, SparseGridOptions};
+    use super::{Combination, Result, SparseGridOptions};
     use crate::models::command::{Given, Offered};
     use crate::values;
 
@@ -150,12 +106,6 @@ mod command {
         /// How the partial grids of a sparse grid are combined [default: opticom]
         #[arg(long, value_name = "NAME", value_enum)]
         combination: Option<Combination>,
-        /// Variances of a combination of grids [default: prior]
-        #[arg(long, value_name = "NAME", value_enum)]
-        grid_variance: Option<GridVariance>,
-        /// Training objective of a sparse grid [default: union for up to 2,048 distinct points, else partial]
-        #[arg(long, value_name = "NAME", value_enum)]
-        grid_bound: Option<GridBound>,
     }
 
     impl Offered for SparseGridOptions {
@@ -164,20 +114,10 @@ mod command {
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
-            let Arguments { level, combination, grid_variance, grid_bound } = arguments;
-            let combination = combination.unwrap_or_default();
-            if combination == Combination::Union && (grid_variance.is_some() || grid_bound.is_some()) {
-                return Err(Error::Usage(
-                    "--grid-variance and --grid-bound are for --combination opticom and ct: a union is one sparse model"
-                        .into(),
-                ));
-            }
-            Ok(Self {
-                level: level.unwrap_or(5),
-                combination,
-                variance: grid_variance.unwrap_or_default(),
-                bound: grid_bound,
-            })
+            let Arguments { level, combination } = arguments;
+            let usual = Self::default();
+            let (level, combination) = (level.unwrap_or(usual.level), combination.unwrap_or(usual.combination));
+            Ok(Self { level, combination })
         }
 
         fn example() -> Option<&'static str> {

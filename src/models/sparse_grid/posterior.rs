@@ -1,9 +1,11 @@
 //! The posterior of combined grids.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use super::basis::{self, Basis, Part, Rows};
-use super::{Combination, Domain, GridVariance, Grids, SparseGrid, SparseGridOptions, errors};
+use super::{Combination, Domain, Grids, SparseGrid, SparseGridOptions, errors};
 use crate::advice::Advice;
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -11,9 +13,7 @@ use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::experts::aggregation::{Form, WeightSystem, Weights};
-use crate::models::posterior::{
-    self, InducingPart, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
-};
+use crate::models::posterior::{self, InducingPart, Joint, Marginals, Posterior, SavedPosterior, combine};
 use crate::params::all_finite;
 use crate::products::Covariance;
 use crate::scope::{Scope, to_f64};
@@ -47,8 +47,8 @@ pub struct SparseGridPosterior {
     rows: Rows,
     parts: Vec<Part>,
     system: System,
-    /// A K̂ Aᵀ, for variances under the prior.
-    errors: Option<Vec<f64>>,
+    /// A K̂ Aᵀ, for variances, once they are asked for.
+    errors: OnceLock<Vec<f64>>,
 }
 
 /// The linear system of the optimal coefficients, in units of the noise.
@@ -91,18 +91,14 @@ impl SparseGridPosterior {
         }
         let matrix = system.matrix(&basis.inner(&parts)?, 1.0);
         let system = System::new(matrix, system.moments, model.grids(), model.options.combination)?;
-        let errors = match model.options.variance {
-            GridVariance::Prior => Some(errors::products_of_rows(&basis, &rows)?),
-            GridVariance::Combination => None,
-        };
-        Ok(Self::of(model, (basis, rows, parts), system, errors))
+        Ok(Self::of(model, (basis, rows, parts), system, OnceLock::new()))
     }
 
     fn of(
         model: &SparseGrid,
         (basis, rows, parts): (Basis, Rows, Vec<Part>),
         system: System,
-        errors: Option<Vec<f64>>,
+        errors: OnceLock<Vec<f64>>,
     ) -> Self {
         let (options, domain, grids) = (model.options, model.domain(), model.grids().clone());
         Self { options, domain, grids, basis, rows, parts, system, errors }
@@ -127,10 +123,7 @@ impl SparseGridPosterior {
         };
         let sums = take(SUMS, sizes.iter().map(|m| m * (m + 1)).sum())?;
         let (matrix, moments) = (take(MATRIX, b * b)?, take(MOMENTS, b)?);
-        let errors = match model.options.variance {
-            GridVariance::Prior => Some(take(ERRORS, total * total)?),
-            GridVariance::Combination => None,
-        };
+        let errors = take(ERRORS, total * total)?.into();
         let (mut rest, mut parts) = (&sums[..], Vec::new());
         for m in sizes {
             let (own, others) = rest.split_at(m * (m + 1));
@@ -140,6 +133,17 @@ impl SparseGridPosterior {
         }
         let system = System::new(matrix, moments, model.grids(), model.options.combination)?;
         Ok(Self::of(model, (basis, rows, parts), system, errors))
+    }
+
+    /// A K̂ Aᵀ.
+    fn errors(&self) -> Result<&[f64]> {
+        match self.errors.get() {
+            Some(known) => Ok(known),
+            None => {
+                let errors = errors::products_of_rows(&self.basis, &self.rows)?;
+                Ok(self.errors.get_or_init(|| errors))
+            }
+        }
     }
 
     /// The coefficients c of the grids.
@@ -195,38 +199,15 @@ impl SparseGridPosterior {
     fn part(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
         let (features, rows, total) = (self.basis.features(x)?, x.len() / self.basis.d(), self.basis.total());
         let mean = combine(&features, &self.weights());
-        let Some(errors) = &self.errors else { return Ok((mean, self.combined(&features, rows)?)) };
         let spread = self.spread(&features)?;
         let mut left = errors::with_rows(&self.basis, &self.rows, x)?;
         left.iter_mut().for_each(|value| *value *= 2.0);
-        product::add(view_mut(&mut left, rows), view(errors, total), view(&spread, rows), -1.0);
+        product::add(view_mut(&mut left, rows), view(self.errors()?, total), view(&spread, rows), -1.0);
         let mut explained = vec![0.0; rows];
         for (spread, left) in spread.chunks_exact(rows).zip(left.chunks_exact(rows)) {
             explained.iter_mut().zip(spread).zip(left).for_each(|((sum, s), l)| *sum += s * l);
         }
         Ok((mean, explained))
-    }
-
-    /// The explained variance by eq. 35b: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) with the coefficients of the combination
-    /// technique, which add up to 1.
-    fn combined(&self, features: &[f64], rows: usize) -> Result<Vec<f64>> {
-        let mut explained = vec![0.0; rows];
-        for ((own, part), grid) in self.basis.parts(features).into_iter().zip(&self.parts).zip(&self.grids.all) {
-            let mut left = own.to_vec();
-            part.inner.solve_lower(&mut left)?;
-            let (all, left) = (column_squares(own, rows), column_squares(&left, rows));
-            explained
-                .iter_mut()
-                .zip(all)
-                .zip(left)
-                .for_each(|((sum, all), left)| *sum += grid.technique * (all - left));
-        }
-        Ok(explained)
-    }
-
-    /// The number of variances at rows `x` that eq. 35b makes negative.
-    fn negative(&self, x: &[f64]) -> Result<usize> {
-        Ok(self.predict(x)?.floored)
     }
 
     /// The ratio of the error bars to the errors at some training rows, by root mean squares.
@@ -285,29 +266,14 @@ impl Posterior for SparseGridPosterior {
         let mut covariance = to_f64(Covariance::new(&self.basis.prior.kernel, &scope, &points).matrix_wide()?)?;
         let level = self.prior_at(x)?.0;
         let mean = level.iter().zip(combine(&features, &self.weights())).map(|(level, mean)| level + mean).collect();
-        if let Some(errors) = &self.errors {
-            let spread = self.spread(&features)?;
-            let with_rows = errors::with_rows(&self.basis, &self.rows, x)?;
-            let mut among = vec![0.0; spread.len()];
-            product::set(view_mut(&mut among, rows), view(errors, total), view(&spread, rows), 1.0);
-            let phi = view(&spread, rows);
-            product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&among, rows), 1.0);
-            product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&with_rows, rows), -1.0);
-            product::add(view_mut(&mut covariance, rows), view(&with_rows, rows).transpose(), phi, -1.0);
-        } else {
-            let parts = self.basis.parts(&features).into_iter().zip(&self.parts).zip(&self.grids.all);
-            for ((own, part), grid) in parts {
-                let mut all = own.to_vec();
-                let mut left = own.to_vec();
-                part.inner.solve_lower(&mut left)?;
-                let size = grid.technique.abs().sqrt();
-                all.iter_mut().chain(&mut left).for_each(|value| *value *= size);
-                let (plus, minus) = if grid.technique > 0.0 { (&left, &all) } else { (&all, &left) };
-                subtract_gram(&mut covariance, minus, rows);
-                let plus = view(plus, rows);
-                product::add(view_mut(&mut covariance, rows), plus.transpose(), plus, 1.0);
-            }
-        }
+        let spread = self.spread(&features)?;
+        let with_rows = errors::with_rows(&self.basis, &self.rows, x)?;
+        let mut among = vec![0.0; spread.len()];
+        product::set(view_mut(&mut among, rows), view(self.errors()?, total), view(&spread, rows), 1.0);
+        let phi = view(&spread, rows);
+        product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&among, rows), 1.0);
+        product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&with_rows, rows), -1.0);
+        product::add(view_mut(&mut covariance, rows), view(&with_rows, rows).transpose(), phi, -1.0);
         transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })
     }
@@ -330,39 +296,20 @@ impl Posterior for SparseGridPosterior {
         keep(SUMS, sums, vec![length]);
         keep(MATRIX, self.system.matrix.clone(), vec![b, b]);
         keep(MOMENTS, self.system.moments.clone(), vec![b]);
-        if let Some(errors) = &self.errors {
-            keep(ERRORS, errors.clone(), vec![total, total]);
-        }
+        keep(ERRORS, self.errors()?.to_vec(), vec![total, total]);
         Ok(saved)
     }
 
     fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {
         let mut all: Vec<Advice> = self.domain.remark(x).map(Advice::from).into_iter().collect();
-        let negative = if self.options.variance == GridVariance::Combination { self.negative(x)? } else { 0 };
-        if negative > 0 {
-            let rows = x.len() / self.basis.d();
-            let share = 100.0 * negative as f64 / rows.max(1) as f64;
+        let excess = self.excess()?;
+        if excess > WIDE {
             let text = format!(
-                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or zero \
-                 and were raised to the smallest share of the prior's; the errors under the prior are never negative"
+                "error bars are {excess:.1} times as wide as the errors at training rows: under its prior the function \
+                 varies more than grids of so few points follow; choose a higher level, or the union of the grids"
             );
-            all.push(Advice::from(text).set("SparseGridOptions::variance", "prior"));
-        }
-        if self.options.variance == GridVariance::Prior {
-            let excess = self.excess()?;
-            if excess > WIDE {
-                let text = format!(
-                    "error bars are {excess:.1} times as wide as the errors at training rows: under its prior the \
-                     function varies more than grids of so few points follow; choose a higher level, the union of the \
-                     grids, or the variances of the combination technique"
-                );
-                all.push(
-                    Advice::from(text)
-                        .about("SparseGridOptions::level")
-                        .set("SparseGridOptions::combination", "union")
-                        .set("SparseGridOptions::variance", "combination"),
-                );
-            }
+            let advice = Advice::from(text).about("SparseGridOptions::level");
+            all.push(advice.set("SparseGridOptions::combination", "union"));
         }
         let condition = self.system.optimal.condition;
         if self.options.combination == Combination::Opticom && condition > 1.0 / f64::EPSILON.sqrt() {

@@ -16,7 +16,7 @@
 //! | needs | who | what |
 //! |---|---|---|
 //! | [`augmented`](Needs::augmented) | grBCM | the communication expert `[1, t]`, and the experts with its rows added |
-//! | [`covariances`](Needs::covariances) | NPAE, weights ([`WeightVariance`]) | [`Covariances`] of f, μ_i and μ_j |
+//! | [`covariances`](Needs::covariances) | NPAE, weights | [`Covariances`] of f, μ_i and μ_j |
 //! | [`weights`](Needs::weights) | the weights | β from a [`WeightSystem`], solved once for all chunks |
 //!
 //! # How
@@ -56,7 +56,7 @@ mod weights;
 pub use covariances::Covariances;
 pub use record::Record;
 pub use rule::{Needs, Rule};
-pub use weights::{Form, WeightSystem, WeightVariance, Weights};
+pub use weights::{Form, WeightSystem, Weights};
 
 use crate::error::{Error, Result};
 use crate::models::posterior::VARIANCE_FLOOR;
@@ -80,15 +80,6 @@ pub struct Augmented<'a> {
     pub experts: LocalPredictions<'a>,
 }
 
-/// What the weights need for predictions.
-#[derive(Debug, Clone, Copy)]
-pub struct Weighted<'a> {
-    /// β `[M]`.
-    pub weights: &'a [f64],
-    /// The kind of variance.
-    pub variance: WeightVariance,
-}
-
 /// What is known about `t` test rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
@@ -98,16 +89,16 @@ pub struct Chunk<'a> {
     pub prior: &'a [f64],
     /// For grBCM only.
     pub augmented: Option<Augmented<'a>>,
-    /// For NPAE, and for the mean-squared error of the weights.
+    /// For NPAE and the weights.
     pub covariances: Option<&'a Covariances>,
-    /// For the weights.
-    pub weighted: Option<Weighted<'a>>,
+    /// The weights β `[M]`, for the rules that have them.
+    pub weights: Option<&'a [f64]>,
 }
 
 impl<'a> Chunk<'a> {
     /// Makes a chunk for the rules that need no more.
     pub fn new(local: LocalPredictions<'a>, prior: &'a [f64]) -> Self {
-        Self { local, prior, augmented: None, covariances: None, weighted: None }
+        Self { local, prior, augmented: None, covariances: None, weights: None }
     }
 }
 
@@ -168,17 +159,13 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
             Ok(committee::grbcm(&communication, &experts))
         }
         Rule::Npae => nested::aggregate(&local, covariances(rule, chunk, &local)?),
-        Rule::Weights | Rule::WeightsNoise | Rule::WeightsPrinted => {
-            let Some(weighted) = chunk.weighted else { return Err(missing(rule, "weights")) };
-            if weighted.weights.len() != local.count {
-                let got = weighted.weights.len().to_string();
+        Rule::Weights | Rule::WeightsNoise => {
+            let Some(weights) = chunk.weights else { return Err(missing(rule, "weights")) };
+            if weights.len() != local.count {
+                let got = weights.len().to_string();
                 return Err(Error::shape("weights", format!("{} experts", local.count), got));
             }
-            let among = match weighted.variance {
-                WeightVariance::Printed => None,
-                WeightVariance::Prior => Some(covariances(rule, chunk, &local)?),
-            };
-            Ok(weights::aggregate(&local, weighted.weights, among))
+            Ok(weights::aggregate(&local, weights, covariances(rule, chunk, &local)?))
         }
         Rule::Nearest => Ok(nearest(&local)),
     }

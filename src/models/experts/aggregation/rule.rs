@@ -33,8 +33,6 @@ pub enum Rule {
     Weights,
     /// Weights from one row of each expert, with the noise as the regularisation
     WeightsNoise,
-    /// Weights from one row of each expert, as printed by Chen and Tuo 2024; they may explode
-    WeightsPrinted,
     /// In each row the expert that knows most: the one with the least variance
     Nearest,
 }
@@ -44,8 +42,7 @@ pub enum Rule {
 pub struct Needs {
     /// Experts that also have the rows of a communication expert.
     pub augmented: bool,
-    /// Covariances among experts. The rules with weights need them only for the [mean-squared
-    /// error](super::WeightVariance::Prior).
+    /// Covariances among experts.
     pub covariances: bool,
     /// Weights of this form.
     pub weights: Option<Form>,
@@ -53,7 +50,7 @@ pub struct Needs {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::Poe,
         Self::Gpoe,
         Self::GpoeEntropy,
@@ -64,7 +61,6 @@ impl Rule {
         Self::Npae,
         Self::Weights,
         Self::WeightsNoise,
-        Self::WeightsPrinted,
         Self::Nearest,
     ];
 
@@ -73,7 +69,6 @@ impl Rule {
         let weights = match self {
             Self::Weights => Some(Form::Normal),
             Self::WeightsNoise => Some(Form::Noise),
-            Self::WeightsPrinted => Some(Form::Printed),
             _ => None,
         };
         let covariances = self == Self::Npae || weights.is_some();
@@ -93,7 +88,6 @@ impl Rule {
             Self::Npae => "npae",
             Self::Weights => "weights",
             Self::WeightsNoise => "weights-noise",
-            Self::WeightsPrinted => "weights-printed",
             Self::Nearest => "nearest",
         }
     }

@@ -12,45 +12,24 @@ use super::{Aggregated, Covariances, Experts};
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, registers, view, view_mut};
 
-/// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H.
+/// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H and λ = σ². Eq. 44, as printed
+/// for exact experts, has λ = 1; the example `experts_ackley` shows how its weights explode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Form {
-    /// b = diag A, λ = 1, over one row of each expert: eq. 44 as printed for exact experts. For SGPR experts the
-    /// paper's Algorithm 3 has λ = σ², which is [`Noise`](Self::Noise).
-    Printed,
-    /// b = diag A, λ = σ², over one row of each expert, as the paper's text says.
+    /// b = diag A, over one row of each expert, as the paper's text says.
     Noise,
-    /// b_i = Σ_x y f_i(x), λ = σ², over all rows. If rows have noise variances of their own, they are first whitened,
+    /// b_i = Σ_x y f_i(x), over all rows. If rows have noise variances of their own, they are first whitened,
     /// that is, divided by their standard deviations. Then λ = 1.
     Normal,
 }
 
 impl Form {
-    /// λ for a noise variance.
-    pub fn regularisation(self, noise: f64) -> f64 {
-        if self == Self::Printed { 1.0 } else { noise }
-    }
-
     /// Whether the sums are over all rows rather than one row of each expert.
     pub fn all_rows(self) -> bool {
         self == Self::Normal
     }
-}
-
-/// The kind of variance that goes with weights.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum WeightVariance {
-    /// The mean-squared error of the weighted mean under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: right for
-    /// weights that do not depend on the targets, and never negative
-    #[default]
-    Prior,
-    /// Σ β_i² v_i, as printed: the variance if the experts' errors were independent
-    Printed,
 }
 
 /// Sums over rows of products of the experts' predictions. Sums over parts of the rows add up.
@@ -115,10 +94,10 @@ impl WeightSystem {
         if inner.len() != m * m {
             return Err(Error::shape("inner products of experts", format!("[{m}, {m}]"), inner.len().to_string()));
         }
-        let a = self.matrix(inner, form.regularisation(noise));
+        let a = self.matrix(inner, noise);
         let b = match form {
             Form::Normal => self.moments.clone(),
-            Form::Printed | Form::Noise => a.iter().step_by(m + 1).copied().collect(),
+            Form::Noise => a.iter().step_by(m + 1).copied().collect(),
         };
         solve(a, b)
     }
@@ -188,25 +167,22 @@ impl Weights {
     }
 }
 
-/// Mean Σ β_i μ_i. The variance is the mean-squared error under the prior if covariances are given, else Σ β_i² v_i
-/// (eq. 45 with the variance of eq. 12b).
-pub(super) fn aggregate(experts: &Experts, beta: &[f64], covariances: Option<&Covariances>) -> Aggregated {
+/// Mean Σ β_i μ_i. The variance is its mean-squared error under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: right
+/// for weights that do not depend on the targets, and never negative. The paper's Σ β_i² v_i (eq. 45 with the variance
+/// of eq. 12b) would be right if the experts' errors were independent.
+pub(super) fn aggregate(experts: &Experts, beta: &[f64], covariances: &Covariances) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {
         let prior = experts.prior[row];
-        let (mut mean, mut variance) = (0.0, 0.0);
+        let mut mean = 0.0;
         for (i, weight) in beta.iter().enumerate() {
-            let (own, v) = experts.at(i, row, &mut all.record);
-            mean += weight * own;
-            variance += weight * weight * v;
+            mean += weight * experts.at(i, row, &mut all.record).0;
         }
-        if let Some(covariances) = covariances {
-            let with_f: f64 = beta.iter().enumerate().map(|(i, weight)| weight * covariances.with_f(i, row)).sum();
-            let among: f64 = (covariances.among(row).chunks_exact(beta.len()).zip(beta))
-                .map(|(row, weight)| weight * row.iter().zip(beta).map(|(c, other)| c * other).sum::<f64>())
-                .sum();
-            variance = prior - 2.0 * with_f + among;
-        }
+        let with_f: f64 = beta.iter().enumerate().map(|(i, weight)| weight * covariances.with_f(i, row)).sum();
+        let among: f64 = (covariances.among(row).chunks_exact(beta.len()).zip(beta))
+            .map(|(row, weight)| weight * row.iter().zip(beta).map(|(c, other)| c * other).sum::<f64>())
+            .sum();
+        let variance = prior - 2.0 * with_f + among;
         all.push(mean, variance, prior);
     }
     all
