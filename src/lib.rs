@@ -138,7 +138,7 @@
 //! Data are standardised before they reach a model. Every number that a user writes or reads (kernel text, bounds,
 //! priors, reports, predictions) is in the units of the data; [`params`] explains how.
 
-#![deny(missing_docs)]
+#![deny(missing_docs, clippy::undocumented_unsafe_blocks)]
 
 // The command lives in the library so that programs with their own models have it too. It uses the name `cagey`, as
 // they do.

@@ -980,13 +980,11 @@ fn a_file_of_rows_holds_what_the_table_does() {
     assert_eq!(rows.target_moments(), (4.0, 2.0));
 }
 
-/// A file of rows in the first layout: like the present one, without checksums.
-fn first_layout(bytes: &[u8], width: usize) -> Vec<u8> {
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let (length, end) = (word(bytes.len() - 16), bytes.len() - 24);
-    let records = bytes[..end - length].chunks(8 * (width + 1)).flat_map(|record| &record[..8 * width]);
-    let text = &bytes[end - length..end];
-    [&records.copied().collect::<Vec<u8>>()[..], text, &(length as u64).to_le_bytes(), b"cageyrow"].concat()
+/// CRC-32, as files of rows have it.
+fn crc(bytes: &[u8]) -> u64 {
+    let shifted = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+    let crc = bytes.iter().fold(!0u32, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shifted));
+    u64::from(!crc)
 }
 
 #[test]
@@ -1000,8 +998,7 @@ fn every_flipped_bit_of_a_file_of_rows_is_noticed() {
         let rows = RowFile::open(folder.file("flipped.rows", bytes))?;
         rows.read(&[2, 0, 1]).map(|data| (data.x, data.y))
     };
-    let want = read(&whole).unwrap();
-    assert_eq!(read(&first_layout(&whole, 5)).unwrap(), want, "the first layout is read");
+    read(&whole).unwrap();
     for bit in 0..8 * whole.len() {
         let mut flipped = whole.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -1015,18 +1012,22 @@ fn every_flipped_bit_of_a_file_of_rows_is_noticed() {
 }
 
 #[test]
-fn files_of_rows_without_checksums_hold_numbers_of_tables() {
+fn files_of_rows_hold_numbers_of_tables() {
     let folder = Folder::new();
     let table = folder.file("t.csv", "a,colour,y\n1,red,2\n3,blue,4\n");
     RowFile::create(table, &ReadOptions { one_hot: true, ..options() }, folder.path("t.rows")).unwrap();
-    let old = first_layout(&fs::read(folder.path("t.rows")).unwrap(), 5);
+    let whole = fs::read(folder.path("t.rows")).unwrap();
     for (place, number) in [(2, 1e300), (2, f64::NAN), (3, 2.0), (3, 0.5), (0, -1.0), (4, f64::INFINITY)] {
-        let mut changed = old.clone();
-        changed[40 + 8 * place..48 + 8 * place].copy_from_slice(&number.to_le_bytes());
-        let rows = RowFile::open(folder.file("old.rows", changed)).unwrap();
+        let mut changed = whole.clone();
+        // The second record: five numbers, and a checksum over them and its index.
+        let record = &mut changed[48..96];
+        record[8 * place..8 * place + 8].copy_from_slice(&f64::to_le_bytes(number));
+        let sum = crc(&[&1u64.to_le_bytes(), &record[..40]].concat());
+        record[40..].copy_from_slice(&sum.to_le_bytes());
+        let rows = RowFile::open(folder.file("made.rows", changed)).unwrap();
         assert!(rows.read(&[0]).is_ok());
         let problem = rows.read(&[0, 1]).unwrap_err().to_string();
-        assert!(problem.contains("old.rows") && problem.contains("record 2"), "{place} {number}: {problem}");
+        assert!(problem.contains("made.rows") && problem.contains("record 2"), "{place} {number}: {problem}");
     }
 }
 
@@ -1259,7 +1260,7 @@ mod as_people_have_them {
         assert_eq!(rows.read(&[0, 1, 2]).unwrap().x, data.x);
         assert_eq!(RowFile::open(folder.path("t.rows")).unwrap().read(&[1]).unwrap().x, data.row(1));
         let plain = serde_json::to_string(&Column::numeric("a", 0)).unwrap();
-        assert_eq!(plain, "{\"name\":\"a\",\"index\":0,\"encoding\":\"Numeric\"}", "as older versions wrote it");
+        assert_eq!(plain, "{\"name\":\"a\",\"index\":0,\"encoding\":\"Numeric\"}");
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! Dense operations compared with textbook formulas, reconstructions, each other, and finite differences.
 
 use std::f64::consts::TAU;
+use std::sync::Arc;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::Error;
+use cagey::device::Compute;
 use cagey::linalg::dense::{congruence, product, solve, view, view_mut};
+use cagey::linalg::host::{HostOp, Saved, apply1};
 use cagey::linalg::real::Real;
 use cagey::linalg::{
     Factor, Projected, cholesky, cholesky_solve, eigh, jitter, logdet_from_cholesky, loo_nll, marginals, mvn_nll,
     solve_lower, solve_lower_transposed, unpack_lower, whiten,
 };
+use cagey::params::{Parameter, Unit};
+use cagey::scope::Scope;
 use faer::{MatMut, MatRef};
 
 /// The devices under test.
@@ -888,4 +893,39 @@ fn products_with_transposed_factors() {
     let entry = |e: usize| c[e] - 0.5 * (0..k).map(|l| a[l * m + e / n] * b[l * n + e % n]).sum::<f64>();
     let off = (0..m * n).map(|e| (got[e] - entry(e)).abs()).fold(0.0, f64::max);
     assert!(off < 1e-10, "{off}");
+}
+
+/// The identity, whose adjoint always fails.
+#[derive(Debug)]
+struct Failing;
+
+impl HostOp<1> for Failing {
+    fn forward(&self, [input]: [TensorData; 1]) -> cagey::Result<(TensorData, Saved)> {
+        Ok((input, Arc::new(())))
+    }
+
+    fn adjoint(&self, _saved: Saved, _grad: TensorData, _needs: [bool; 1]) -> cagey::Result<[Option<TensorData>; 1]> {
+        Err(Error::Data("this adjoint has its reasons".into()))
+    }
+}
+
+#[derive(Debug)]
+struct Numbers {
+    numbers: Parameter,
+}
+
+cagey::parameters!(Numbers { "numbers": numbers });
+
+#[test]
+fn the_error_of_an_adjoint_is_that_of_the_gradient() {
+    let numbers = Numbers { numbers: Parameter::real("numbers", Unit::None, &[1.0, 2.0]) };
+    let gradient = |fails: bool| {
+        let scope = Scope::training(Compute::default()).unwrap();
+        let value: Tensor<1> = scope.value(&numbers.numbers);
+        let value = if fails { apply1(Failing, value).unwrap() } else { value };
+        scope.gradient((value.clone() * value).sum(), &numbers)
+    };
+    let said = gradient(true).unwrap_err().to_string();
+    assert_eq!(said, "this adjoint has its reasons");
+    assert_eq!(gradient(false).unwrap().1, [2.0, 4.0]);
 }

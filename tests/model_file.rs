@@ -170,8 +170,8 @@ fn foreign_newer_and_damaged_files_say_what_to_do() {
         newer.contains("format 7") && newer.contains("9.1.0") && newer.contains("install a newer cagey"),
         "{newer}"
     );
-    assert!(refusal(&container(&[("format", "cagey-model"), ("version", "1")])).contains("document is missing"));
-    assert!(refusal(&container(&[("format", "cagey-model"), ("version", "0")])).contains("does not exist"));
+    assert!(refusal(&container(&[("format", "cagey-model"), ("version", "2")])).contains("document is missing"));
+    assert!(refusal(&container(&[("format", "cagey-model"), ("version", "1")])).contains("does not exist"));
 }
 
 #[test]

@@ -25,7 +25,6 @@ mod scoring;
 #[doc(hidden)]
 pub mod settings;
 mod shards;
-mod standard;
 mod training;
 mod trust;
 
@@ -38,7 +37,7 @@ use cagey::fitted::Registry;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;
-pub use standard::without_output;
+pub use output::without_output;
 
 use crate::values;
 

@@ -1,12 +1,11 @@
 //! Checks of where results are written, before anything is computed.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cagey::data::{check_destination, check_file, resolved};
 use cagey::plot::check_format;
 use cagey::{Error, Result};
-
-use super::standard;
 
 /// [`check`] for a figure, including its format.
 pub fn check_figure(output: &Path, others: &[&Path]) -> Result<()> {
@@ -25,7 +24,7 @@ pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
     }
     check_distinct(output, others)?;
     if output.as_os_str() == "-" {
-        standard::check()?;
+        check_standard()?;
     }
     check_destination(output)
 }
@@ -46,6 +45,23 @@ fn check_distinct(output: &Path, others: &[&Path]) -> Result<()> {
     if let Some(other) = others.iter().find(same) {
         let (output, other) = (output.display(), other.display());
         return Err(Error::Usage(format!("{output}: writing there would overwrite {other}; name another file")));
+    }
+    Ok(())
+}
+
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Tells [`run`](super::run) that standard output was closed before the process began. Output would be lost without
+/// notice, so commands that print refuse to.
+pub fn without_output() {
+    CLOSED.store(true, Ordering::Relaxed);
+}
+
+/// Refuses a standard output that is closed.
+pub fn check_standard() -> Result<()> {
+    if CLOSED.load(Ordering::Relaxed) {
+        let problem = "it is closed; redirect it, or name a file with `-o`".into();
+        return Err(Error::Io { path: "standard output".into(), problem });
     }
     Ok(())
 }

@@ -10,12 +10,12 @@ use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
 use serde::Serialize;
 
-use super::{settings, standard};
+use super::{output, settings};
 use crate::plain::plain;
 
 /// Prints to standard output, as [`plain`] text. A reader that has closed the pipe is no failure.
 pub fn print(text: &str) -> Result<()> {
-    standard::check()?;
+    output::check_standard()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),

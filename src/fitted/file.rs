@@ -15,7 +15,6 @@ use crate::device::{Compute, Precision};
 use crate::distributed::Closed;
 use crate::error::{Error, Result};
 use crate::kernels::text;
-use crate::means::Mean;
 use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
@@ -320,7 +319,7 @@ struct Description {
 impl Description {
     /// Reads the document of a file, or says what is wrong with it.
     fn read(mut document: Value) -> std::result::Result<Self, String> {
-        let mut read = Self {
+        let read = Self {
             schema: part(&mut document, "schema")?,
             settings: part(&mut document, "settings")?,
             input_scale: part(&mut document, "input_scale")?,
@@ -333,10 +332,6 @@ impl Description {
             temperature: part(&mut document, "temperature")?,
             whereabouts: part(&mut document, "whereabouts")?,
         };
-        // Older files say zero also where the likelihood chose a constant.
-        if read.settings.mean == "zero" && read.parameters.iter().any(|p| p.name == "constant") {
-            read.settings.mean = Mean::AUTO.into();
-        }
         let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
         let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);
         let of_calibration = of_calibration.or_else(|| read.temperature.as_ref().and_then(Temperature::problem));

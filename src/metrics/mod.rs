@@ -6,7 +6,6 @@ mod classification;
 mod counts;
 pub mod diagnosis;
 mod mixture;
-mod ranked;
 mod regression;
 mod student;
 mod targets;

@@ -35,8 +35,7 @@ mod training;
 
 #[cfg(feature = "command")]
 pub use interface::command;
-pub use interface::held::Held;
-pub use interface::model::Model;
+pub use interface::model::{Held, Model};
 pub use interface::{blueprint, gp_model, options};
 pub use observations::{Batch, Observations, RowValues};
 pub use sparse::{inducing, process, variational, whitened};

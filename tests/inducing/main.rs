@@ -7,6 +7,7 @@ mod sgpr;
 mod sparse_grid;
 mod svgp;
 mod swsgp;
+mod unwhitened;
 mod whitened;
 
 use cagey::models::{Model, Observations};

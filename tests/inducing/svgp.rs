@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::common::{
     Beginnings, StopAt, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient,
 };
+use crate::unwhitened::Unwhitened;
 use crate::{F32, F64, check_gradient, data, noise};
 
 /// Names of gradients in a golden file, with factors.
@@ -60,7 +61,6 @@ fn golden_svgp() {
         let start = Gaussian::new(1.0);
         let mut gp = Svgp::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d, start).unwrap();
         gp.likelihood = likelihood;
-        gp.whitened = case["whiten"].as_bool().unwrap();
         gp.processes[0].prior.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut()
             .iter_mut()
@@ -69,8 +69,15 @@ fn golden_svgp() {
             .1
             .set(&flat(&case["mean"]))
             .unwrap();
-        gp.variational[0].mean.set(&flat(&case["q_mu"])).unwrap();
-        gp.variational[0].root.set(&lower_rows(&case["q_sqrt"])).unwrap();
+        let (mean, root) = (flat(&case["q_mu"]), lower_rows(&case["q_sqrt"]));
+        let unwhitened = (!case["whiten"].as_bool().unwrap()).then(|| Unwhitened::new(gp.clone(), &mean, &root));
+        match &unwhitened {
+            Some(unwhitened) => gp = unwhitened.whitened.clone(),
+            None => {
+                gp.variational[0].mean.set(&mean).unwrap();
+                gp.variational[0].root.set(&root).unwrap();
+            }
+        }
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         let scale = case["num_data"].as_f64().unwrap() / data.n() as f64;
         for (compute, tolerance) in [(F64, 1e-7), (F32, 4e-4)] {
@@ -78,7 +85,10 @@ fn golden_svgp() {
             let loss = gp.objective(&scope, &Batch { scale, ..data.batch(&scope) }).unwrap();
             let value_tolerance = if compute == F64 { 1e-8 } else { 2e-4 };
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), value_tolerance);
-            let (_, raw) = scope.gradient(loss, &gp).unwrap();
+            let (_, mut raw) = scope.gradient(loss, &gp).unwrap();
+            if let Some(unwhitened) = &unwhitened {
+                raw = unwhitened.gradient(&raw);
+            }
             let mut want: Vec<f64> =
                 kernel_gradient(&gp.processes[0].prior.kernel, &expected["grad"]["kernel"]).concat();
             for (part, factor) in [("mean", 1.0), ("Z", 1.0)].iter().chain(&own).chain(&[("q_mu", 1.0)]) {
@@ -131,16 +141,13 @@ fn gradients_match_finite_differences() {
     let observations = data(20, 2);
     let labels = classes(observations.clone());
     let z = &observations.x[..10];
-    for whitened in [true, false] {
-        for covariance in [Covariance::Full, Covariance::Diagonal] {
-            let name = format!("whitened {whitened}, {covariance:?}");
-            let mut gp = model("matern32(ard) + white(variance=0.1)", z, 2, Gaussian::new(0.2)).covariance(covariance);
-            gp.whitened = whitened;
-            shake(&mut gp);
-            check_gradient(&name, &gp, &observations, 2e-6);
-            gp.likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
-            check_gradient(&name, &gp, &labels, 2e-6);
-        }
+    for covariance in [Covariance::Full, Covariance::Diagonal] {
+        let name = format!("{covariance:?}");
+        let mut gp = model("matern32(ard) + white(variance=0.1)", z, 2, Gaussian::new(0.2)).covariance(covariance);
+        shake(&mut gp);
+        check_gradient(&name, &gp, &observations, 2e-6);
+        gp.likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
+        check_gradient(&name, &gp, &labels, 2e-6);
     }
 }
 
@@ -166,36 +173,31 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
     let observations = data(25, 2);
     let scope = Scope::new(F64).unwrap();
     let batch = observations.batch(&scope);
-    for whitened in [true, false] {
-        for rows in [7, 25] {
-            let z = &observations.x[..2 * rows];
-            let mut gp = model("matern32(ard)", z, 2, Gaussian::new(0.2));
-            gp.whitened = whitened;
-            shake(&mut gp);
-            // One natural-gradient step of length 1 ends at the optimum.
-            gp.natural_step(F64, &batch, 1.0).unwrap();
-            let mut collapsed = Sgpr::new(gp.processes[0].prior.kernel.clone(), z, 2).unwrap();
-            collapsed.process.prior.mean = gp.processes[0].prior.mean.clone();
-            collapsed.likelihood = Gaussian::new(0.2);
-            let got = fit::evaluate(&gp, F64, &batch).unwrap();
-            let want = fit::evaluate(&collapsed, F64, &batch).unwrap();
-            let name = format!("whitened {whitened}, {rows} rows");
-            assert_close(&name, &[got.loss], &[want.loss], 1e-9);
-            if whitened {
-                // At the optimum of q both bounds have the same gradient in everything else.
-                assert_close(&name, &got.gradient[..want.gradient.len()], &want.gradient, 1e-7);
-            }
-            let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
-            let predicted = gp.posterior(F64).unwrap().predict(&points).unwrap();
-            let sparse = collapsed.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
-            assert_close(&format!("{name}: mean"), &predicted.mean, &sparse.mean, 1e-8);
-            assert_close(&format!("{name}: variance"), &predicted.variance, &sparse.variance, 1e-8);
-            if rows == 25 {
-                let mut exact = ExactGp::new(gp.processes[0].prior.kernel.clone());
-                (exact.prior.mean, exact.likelihood) = (gp.processes[0].prior.mean.clone(), Gaussian::new(0.2));
-                let exact_loss = fit::evaluate(&exact, F64, &batch).unwrap().loss;
-                assert_close(&format!("{name}: exact"), &[got.loss], &[exact_loss], 1e-9);
-            }
+    for rows in [7, 25] {
+        let z = &observations.x[..2 * rows];
+        let mut gp = model("matern32(ard)", z, 2, Gaussian::new(0.2));
+        shake(&mut gp);
+        // One natural-gradient step of length 1 ends at the optimum.
+        gp.natural_step(F64, &batch, 1.0).unwrap();
+        let mut collapsed = Sgpr::new(gp.processes[0].prior.kernel.clone(), z, 2).unwrap();
+        collapsed.process.prior.mean = gp.processes[0].prior.mean.clone();
+        collapsed.likelihood = Gaussian::new(0.2);
+        let got = fit::evaluate(&gp, F64, &batch).unwrap();
+        let want = fit::evaluate(&collapsed, F64, &batch).unwrap();
+        let name = format!("{rows} rows");
+        assert_close(&name, &[got.loss], &[want.loss], 1e-9);
+        // At the optimum of q both bounds have the same gradient in everything else.
+        assert_close(&name, &got.gradient[..want.gradient.len()], &want.gradient, 1e-7);
+        let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+        let predicted = gp.posterior(F64).unwrap().predict(&points).unwrap();
+        let sparse = collapsed.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
+        assert_close(&format!("{name}: mean"), &predicted.mean, &sparse.mean, 1e-8);
+        assert_close(&format!("{name}: variance"), &predicted.variance, &sparse.variance, 1e-8);
+        if rows == 25 {
+            let mut exact = ExactGp::new(gp.processes[0].prior.kernel.clone());
+            (exact.prior.mean, exact.likelihood) = (gp.processes[0].prior.mean.clone(), Gaussian::new(0.2));
+            let exact_loss = fit::evaluate(&exact, F64, &batch).unwrap().loss;
+            assert_close(&format!("{name}: exact"), &[got.loss], &[exact_loss], 1e-9);
         }
     }
 }

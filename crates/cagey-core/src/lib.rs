@@ -1,7 +1,7 @@
 //! What the models of [cagey](https://docs.rs/cagey) stand on. It knows kernels, parameters, tensors and solves, and no
 //! model, likelihood or table. Use it through `cagey`, which has all its modules.
 
-#![deny(missing_docs)]
+#![deny(missing_docs, clippy::undocumented_unsafe_blocks)]
 
 #[doc(hidden)]
 pub mod advice;

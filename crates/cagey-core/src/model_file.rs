@@ -6,8 +6,7 @@
 //! and in the document, is restored bit for bit.
 //!
 //! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore stored as arrays of the
-//! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name. Layout 1,
-//! which is still read, did not have them.
+//! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name.
 
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
@@ -23,10 +22,8 @@ use std::path::Path;
 pub(crate) struct Kind {
     /// The value of the `format` key.
     format: &'static str,
-    /// The newest layout that this crate reads, which is the one it writes.
+    /// The layout that this crate reads and writes.
     version: u64,
-    /// The oldest layout that it reads.
-    oldest: u64,
     /// The name in messages.
     noun: &'static str,
     /// The advice for a file whose content cannot be trusted.
@@ -36,16 +33,14 @@ pub(crate) struct Kind {
 const MODEL: Kind = Kind {
     format: "cagey-model",
     version: 2,
-    oldest: 1,
     noun: "model",
     restore: "copy it again from its source or save the model anew",
 };
 
-/// The state of a training; layouts 1 and 2 were text.
+/// The state of a training.
 pub(crate) const CHECKPOINT: Kind = Kind {
     format: "cagey-checkpoint",
     version: 3,
-    oldest: 3,
     noun: "checkpoint",
     restore: "copy it again from its source or start afresh",
 };
@@ -302,16 +297,14 @@ impl ArrayData {
 
 /// The document's text, if the header says that this crate can read the rest.
 fn check_header<'a>(header: &'a Metadata, kind: &Kind) -> std::result::Result<&'a str, String> {
-    let Kind { format, version, oldest, noun, restore } = *kind;
+    let Kind { format, version, noun, restore } = *kind;
     let key = |name: &str| header.metadata().as_ref().and_then(|keys| keys.get(name)).map(String::as_str);
     if key("format") != Some(format) {
         return Err(format!("a safetensors file, but not a {noun} of cagey; give a file that cagey saved"));
     }
     let ours = env!("CARGO_PKG_VERSION");
     match key("version").and_then(|version| version.parse::<u64>().ok()) {
-        Some(known) if (oldest..=version).contains(&known) => {
-            key("document").ok_or_else(|| format!("its document is missing; {restore}"))
-        }
+        Some(known) if known == version => key("document").ok_or_else(|| format!("its document is missing; {restore}")),
         Some(newer) if newer > version => Err(format!(
             "written by cagey {} in {noun} format {newer}; cagey {ours} reads format {version}: install a newer cagey",
             key("cagey").unwrap_or("of unknown version")

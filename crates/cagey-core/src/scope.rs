@@ -9,6 +9,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use crate::device::transfers::{read, upload};
 use crate::device::{Compute, Precision, is_host};
 use crate::error::{Error, Result};
+use crate::linalg::host;
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
 /// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device. A
@@ -193,7 +194,12 @@ impl Scope {
     #[doc(hidden)]
     pub fn slopes(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<Vec<f64>>)> {
         let tracked = loss.is_tracked();
+        // Errors of other graphs, of which nobody asked.
+        host::failure();
         let mut gradients = tracked.then(|| loss.backward());
+        if let Some(error) = host::failure() {
+            return Err(error);
+        }
         let leaves = self.leaves.borrow();
         let free = || parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
         let tensors = free().map(|(_, parameter)| {

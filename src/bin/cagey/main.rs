@@ -2,6 +2,8 @@
 //!
 //! What changes the whole process is here, not in the library: the allocator, and what the loader calls before `main`.
 
+#![deny(clippy::undocumented_unsafe_blocks)]
+
 mod allocation;
 mod closed;
 

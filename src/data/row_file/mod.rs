@@ -1,8 +1,7 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
 //! Each record has the row's number in the table, its position there, a value for each column (categories as codes) and
-//! the target. After the records come their description as JSON, its checksum and length, and a mark. Files of the
-//! first layout have no checksums but can still be read.
+//! the target. After the records come their description as JSON, its checksum and length, and a mark.
 
 #[cfg(feature = "table")]
 mod create;
@@ -24,8 +23,6 @@ use crate::{Error, Result};
 
 /// The last bytes of the file.
 const MARK: &[u8; 8] = b"cageyro2";
-/// The last bytes of a file of the first layout.
-const FIRST_MARK: &[u8; 8] = b"cageyrow";
 /// Tables have fewer rows than this, so that row numbers are exact as doubles.
 const MOST_ROWS: f64 = 9e15;
 
@@ -55,7 +52,7 @@ struct About {
 impl About {
     /// The form of records with checksums.
     fn records(&self) -> Records {
-        Records { width: width(&self.schema), checked: true }
+        Records { width: width(&self.schema) }
     }
 
     /// Whether the description could have come from a table.
@@ -117,7 +114,7 @@ impl RowFile {
             let at = file.seek(SeekFrom::End(-(MARK.len() as i64)))?;
             read_at(&mut file, at, MARK.len())
         });
-        last.is_ok_and(|last| last == MARK || last == FIRST_MARK)
+        last.is_ok_and(|last| last == MARK)
     }
 
     /// Opens a file that `RowFile::create` wrote.
@@ -137,25 +134,21 @@ impl RowFile {
             let at = size.checked_sub((from_end * NUMBER) as u64).ok_or_else(bad)?;
             read_at(&mut file, at, NUMBER).map_err(io).map(|word| u64::from_le_bytes(std::array::from_fn(|k| word[k])))
         };
-        let mark = word(1)?.to_le_bytes();
-        let checked = mark == *MARK;
-        if !checked && mark != *FIRST_MARK {
+        if word(1)?.to_le_bytes() != *MARK {
             return Err(bad());
         }
-        let (length, sum) = (word(2)?, checked.then(|| word(3)).transpose()?);
-        let tail = (2 + usize::from(checked)) * NUMBER;
-        let before = size.checked_sub(tail as u64).and_then(|end| end.checked_sub(length)).ok_or_else(bad)?;
+        let (length, sum) = (word(2)?, word(3)?);
+        let before = size.checked_sub(3 * NUMBER as u64).and_then(|end| end.checked_sub(length)).ok_or_else(bad)?;
         let text = read_at(&mut file, before, length as usize).map_err(io)?;
-        if sum.is_some_and(|sum| sum != checksum([&text[..]])) {
+        if sum != checksum([&text[..]]) {
             return Err(bad());
         }
         let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
-        let records = Records { checked, ..about.records() };
+        let records = about.records();
         if about.rows.checked_mul(records.size()) != Some(before as usize) || !about.is_sound() {
             return Err(bad());
         }
-        let checksum = sum.unwrap_or_else(|| checksum([&text[..]]));
-        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum, notes: Notes::default() })
+        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum: sum, notes: Notes::default() })
     }
 
     /// The number of rows.

@@ -10,14 +10,12 @@ pub(super) const NUMBER: usize = size_of::<f64>();
 pub(super) struct Records {
     /// The number of numbers in a record.
     pub(super) width: usize,
-    /// Whether a checksum follows the numbers.
-    pub(super) checked: bool,
 }
 
 impl Records {
     /// The bytes of a record.
     pub(super) fn size(self) -> usize {
-        (self.width + usize::from(self.checked)) * NUMBER
+        (self.width + 1) * NUMBER
     }
 
     /// The numbers of the records with these indices, or the index of the first record that was changed since it was
@@ -26,7 +24,7 @@ impl Records {
         let mut numbers = Vec::with_capacity(bytes.len() / NUMBER);
         for (index, record) in indices.into_iter().zip(bytes.chunks_exact(self.size())) {
             let (values, sum) = record.split_at(self.width * NUMBER);
-            if self.checked && sum != of_record(index, values).to_le_bytes() {
+            if sum != of_record(index, values).to_le_bytes() {
                 return Err(index);
             }
             numbers.extend(values.as_chunks().0.iter().map(|&word| f64::from_le_bytes(word)));

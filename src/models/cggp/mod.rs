@@ -6,22 +6,27 @@
 //! (Wenger, Pleiss, Hennig, Cunningham and Gardner 2022). And every quadratic form is a lower bound, so that variances
 //! err towards the prior.
 
-mod model;
 mod objective;
 mod options;
 mod posterior;
 
+use crate::device::Compute;
+use crate::likelihoods::{Gaussian, Likelihood};
+use crate::models::Observations;
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::Posterior;
+use crate::models::prior::Prior;
+use crate::models::start::start;
+use crate::scope::{Scope, to_f64};
 use serde::{Deserialize, Serialize};
 
 pub use objective::Estimate;
 pub use posterior::CgPosterior;
 
 use super::Batch;
-use super::prior::Prior;
+
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
-use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
 use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
 
@@ -97,3 +102,35 @@ struct System<'a> {
 }
 
 crate::parameters!(CgGp { ..prior, "likelihood": ..likelihood });
+
+impl GpModel for CgGp {
+    fn title(&self) -> String {
+        let (rank, probes) = (self.options.rank, self.options.count);
+        format!("Matrix-free exact Gaussian process with a preconditioner of rank {rank} and {probes} probes")
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start(&mut self.likelihood, std::iter::empty(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (rank, probes) = (self.options.rank.min(size.rows) as f64, self.options.count as f64);
+        size.data(compute) + 8.0 * size.rows as f64 * (4.0 * rank + 8.0 * probes)
+    }
+
+    fn objective_error(&self, compute: Compute, data: &Observations) -> Result<Option<f64>> {
+        Ok(Some(self.estimate(compute, &data.batch(&Scope::new(compute)?))?.standard_error))
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+}

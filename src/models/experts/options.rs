@@ -99,10 +99,7 @@ impl ModelOptions for ExpertsOptions {
             Some(saved) => self.saved(&saved, context.data.n())?,
             None => self.shared_out(context)?,
         };
-        // Files of earlier versions may have too few rows for a communication expert.
-        let few = 2 * communication.len() * parts.len() < context.rows();
-        let rule = self.aggregation.unwrap_or(if few { Rule::Nearest } else { Rule::Grbcm });
-        let mut experts = Experts::new(shared, rule, parts, communication)?;
+        let mut experts = Experts::new(shared, self.aggregation.unwrap_or(Rule::Grbcm), parts, communication)?;
         experts.federation = self.training.clone();
         experts = experts.over(context.crew.cloned());
         Ok(Box::new(match context.source {

@@ -4,6 +4,5 @@ pub mod blueprint;
 #[cfg(feature = "command")]
 pub mod command;
 pub mod gp_model;
-pub mod held;
 pub mod model;
 pub mod options;

@@ -1,10 +1,12 @@
 //! What an optimiser needs from a model.
 
+use crate::error::{Error, Result};
 use burn::tensor::Tensor;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
-use super::held::Held;
 use crate::device::Precision;
-use crate::error::Result;
 use crate::models::Batch;
 use crate::params::Parameters;
 use crate::scope::{BUDGET, Scope};
@@ -49,5 +51,31 @@ pub trait Model: Parameters {
     /// Bytes of temporary memory that products may take for `rows` rows.
     fn budget(&self, _rows: usize, _precision: Precision) -> usize {
         BUDGET
+    }
+}
+
+/// A value that a model [chose](crate::models::Model::choose) and that only this model can read: actions, sites,
+/// neighbours.
+#[derive(Clone)]
+pub struct Held(Arc<dyn Any + Send + Sync>);
+
+impl Held {
+    /// Holds a value.
+    pub fn new(value: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it has another type, because another model chose it.
+    pub fn get<T: Any>(&self) -> Result<&T> {
+        self.0.downcast_ref().ok_or_else(|| Error::Usage("what is held was chosen by another model".into()))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
     }
 }

@@ -25,8 +25,12 @@ mod errors;
 pub mod grids;
 mod options;
 mod posterior;
-mod union;
 
+use crate::advice::Advice;
+use crate::error::{Error, Result};
+use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
+use crate::models::sgpr::{self, Sgpr, SgprPosterior};
+use crate::models::{Batch, Model, Observations};
 use burn::tensor::Tensor;
 pub use domain::Domain;
 pub use grids::{COLUMNS, Grid, Grids, POINTS};
@@ -34,18 +38,13 @@ pub use options::{Combination, SparseGridOptions};
 pub use posterior::SparseGridPosterior;
 
 use crate::device::Compute;
-use crate::error::{Error, Result};
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::process::Process;
-use crate::models::sgpr::{self, Sgpr};
 use crate::models::start::start;
-use crate::models::{Batch, Model, Observations};
 use crate::params::Parameter;
 use crate::scope::Scope;
-use union::UnionPosterior;
 
 /// Up to so many distinct points, training maximises the bound of their union; else the mean of the grids' bounds.
 pub const UNION: usize = 2048;
@@ -198,3 +197,51 @@ impl GpModel for SparseGrid {
 }
 
 crate::parameters!(SparseGrid { ..prior, "likelihood": ..likelihood, "domain": domain });
+
+/// The posterior of an [`Sgpr`](crate::models::sgpr::Sgpr) that also says which rows lie outside of its grid.
+#[derive(Debug, Clone)]
+pub(super) struct UnionPosterior {
+    sparse: SgprPosterior,
+    domain: Domain,
+}
+
+impl UnionPosterior {
+    pub fn new(model: &SparseGrid, sparse: SgprPosterior) -> Self {
+        Self { sparse, domain: model.domain() }
+    }
+}
+
+impl Posterior for UnionPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.sparse.predict(x)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.sparse.mean(x)
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        self.sparse.moments(x)
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(Some(Box::new(Self { sparse: self.sparse.condition(more)?, domain: self.domain.clone() })))
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        self.sparse.predict_joint(x)
+    }
+
+    fn saved(&self, factor: bool) -> Result<SavedPosterior> {
+        self.sparse.saved(factor)
+    }
+
+    fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {
+        Ok(self.domain.remark(x).map(Advice::from).into_iter().collect())
+    }
+
+    fn inducing_parts(&self) -> Vec<InducingPart> {
+        let inputs = self.sparse.whitened().inducing().to_vec();
+        vec![InducingPart { name: "union of the grids".into(), inputs, coefficient: 1.0, technique: 1.0 }]
+    }
+}

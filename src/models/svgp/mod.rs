@@ -16,7 +16,6 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
-use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
 use crate::models::minibatch::NaturalSums;
 use crate::models::posterior::VARIANCE_FLOOR;
@@ -36,13 +35,10 @@ use crate::scope::{Scope, to_f64};
 pub struct Svgp {
     /// The priors of the latent functions with Z: one for all functions, or one for each.
     pub processes: Vec<Process>,
-    /// q(u), one for each latent function.
+    /// q of whitened values v, one for each latent function: u = m(Z) + L v and K_ZZ = L Lᵀ.
     pub variational: Vec<Variational>,
     /// The likelihood of the targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
-    /// Whether q is the distribution of v, where u = m(Z) + L v and K_ZZ = L Lᵀ. If not, q is the distribution of u −
-    /// m(Z).
-    pub whitened: bool,
 }
 
 /// Covariances of a process's inducing values and the rows of a batch, in the form that the marginals of its latent
@@ -52,26 +48,16 @@ enum Covariances {
     Own { z: Tensor<2>, x: Tensor<2> },
     /// A = L⁻¹K_ZX with K_ZZ = L Lᵀ, for whitened values of several latent functions.
     White(Tensor<2>),
-    /// L and A, for q of u itself.
-    Factored { lower: Tensor<2>, a: Tensor<2> },
 }
 
 impl Covariances {
     fn project(&self, kernel: &Kernel, scope: &Scope, q: &Variational) -> Result<Projected> {
-        let (m, single) = (q.mean.len(), scope.dtype() != scope.wide());
+        let single = scope.dtype() != scope.wide();
         let wide = |values: &Parameter| scope.wide_value(values);
-        let full = || match q.is_diagonal() {
-            true => Ok(Tensor::<2>::eye(m, scope.device()).cast(scope.wide()) * wide(&q.root).unsqueeze::<2>()),
-            false => unpack_lower(wide(&q.root)),
-        };
         match self {
             Self::Own { z, x } => products::Cross::new(kernel, scope, z, x).whitened(wide(&q.mean), wide(&q.root)),
             Self::White(a) if q.is_diagonal() => marginals(a.clone(), wide(&q.mean), wide(&q.root), single),
-            Self::White(a) => marginals(a.clone(), wide(&q.mean), full()?, single),
-            Self::Factored { lower, a } => {
-                let mean: Tensor<2> = solve_lower(lower.clone(), wide(&q.mean).unsqueeze_dim(1))?;
-                marginals(a.clone(), mean.squeeze_dim(1), solve_lower(lower.clone(), full()?)?, single)
-            }
+            Self::White(a) => marginals(a.clone(), wide(&q.mean), unpack_lower(wide(&q.root))?, single),
         }
     }
 }
@@ -86,16 +72,14 @@ struct Latents {
     divergence: Tensor<1>,
 }
 
-/// L and A = L⁻¹K_ZX.
-fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
+/// K_ZZ and K_ZX.
+fn matrices(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
     let z = process.z(scope);
-    let lower = cholesky(process.prior.covariance(scope, &z).matrix_wide()?, "K_ZZ")?;
-    let a = solve_lower(lower.clone(), process.prior.cross(scope, &z, x).matrix_wide()?)?;
-    Ok((lower, a))
+    Ok((process.prior.covariance(scope, &z).matrix_wide()?, process.prior.cross(scope, &z, x).matrix_wide()?))
 }
 
 impl Svgp {
-    /// Makes a whitened model with full covariances. Its latent functions share the kernel, a zero mean and the
+    /// Makes a model with full covariances of q. Its latent functions share the kernel, a zero mean and the
     /// inducing inputs `z`, row-major `[m, d]`. q is the prior.
     ///
     /// # Errors
@@ -111,13 +95,7 @@ impl Svgp {
     pub fn boxed(kernel: Kernel, z: &[f64], d: usize, likelihood: Box<dyn Likelihood>) -> Result<Self> {
         let process = Process::new(kernel, z, d)?;
         let variational = vec![Variational::new(process.len(), Covariance::Full); likelihood.latents()];
-        Ok(Self { processes: vec![process], variational, likelihood, whitened: true })
-    }
-
-    /// The same model with q of u instead of q of whitened values.
-    pub fn unwhitened(mut self) -> Self {
-        self.whitened = false;
-        self
+        Ok(Self { processes: vec![process], variational, likelihood })
     }
 
     /// The same model with another covariance of q. q starts again.
@@ -174,17 +152,11 @@ impl Svgp {
     }
 
     fn covariances(&self, process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<Covariances> {
-        let z = process.z(scope);
-        if self.whitened && self.processes.len() == self.variational.len() {
-            return Ok(Covariances::Own { z, x: x.clone() });
+        if self.processes.len() == self.variational.len() {
+            return Ok(Covariances::Own { z: process.z(scope), x: x.clone() });
         }
-        if self.whitened {
-            let gram = process.prior.covariance(scope, &z).matrix_wide()?;
-            let cross = process.prior.cross(scope, &z, x).matrix_wide()?;
-            return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
-        }
-        let (lower, a) = factored(process, scope, x)?;
-        Ok(Covariances::Factored { lower, a })
+        let (gram, cross) = matrices(process, scope, x)?;
+        Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?))
     }
 
     /// The posterior of the latent functions under q.
@@ -197,11 +169,7 @@ impl Svgp {
             let process = self.process(l);
             let m = process.len();
             let lower = process.factor(&scope)?;
-            let (mut mean, mut root) = (q.mean.internal(), q.lower()?);
-            if !self.whitened {
-                solve::lower(view(&lower, m), view_mut(&mut mean, 1));
-                solve::lower(view(&lower, m), view_mut(&mut root, m));
-            }
+            let (mean, root) = (q.mean.internal(), q.lower()?);
             let mut transposed = vec![0.0; m * m];
             for (i, row) in root.chunks_exact(m).enumerate() {
                 row.iter().enumerate().for_each(|(j, x)| transposed[j * m + i] = *x);
@@ -214,7 +182,7 @@ impl Svgp {
     }
 
     /// Takes a step of length `rate` in (0, 1] along the natural gradient of q, for all latent functions at once
-    /// (Salimbeni et al. 2018, *Natural gradients in practice*). For whitened values S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A
+    /// (Salimbeni et al. 2018, *Natural gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A
     /// diag(v̄)Aᵀ), where v̄ is the loss's slope in the variances of f, and the mean changes accordingly. With a
     /// Gaussian likelihood, all data and γ = 1, the step ends at the optimum.
     ///
@@ -236,12 +204,14 @@ impl Svgp {
         let x = if batch.x.is_autodiff() { batch.x.clone().inner() } else { batch.x.clone() };
         let (mut known, mut kept) = (Vec::new(), Vec::new());
         let latents = self.latents(&scope, &x, |process| {
-            let (lower, a) = factored(process, &scope, &x)?;
+            let (gram, cross) = matrices(process, &scope, &x)?;
+            // On a GPU, these stay there.
+            let a = solve_lower(cholesky(gram, "K_ZZ")?, cross)?;
             match compute.kind.is_cpu() {
                 true => known.push(to_f64(a.clone())?),
                 false => kept.push(a.clone()),
             }
-            Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
+            Ok(Covariances::White(a))
         })?;
         let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
         #[cfg(feature = "gpu")]
@@ -254,14 +224,18 @@ impl Svgp {
     }
 
     /// Takes a natural step from these sums.
-    fn natural_move(&mut self, compute: Compute, sums: &NaturalSums, rate: f64) -> Result<()> {
+    fn natural_move(
+        &mut self,
+        #[cfg_attr(not(feature = "gpu"), expect(unused_variables))] compute: Compute,
+        sums: &NaturalSums,
+        rate: f64,
+    ) -> Result<()> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
         }
-        let scope = Scope::new(compute)?;
         #[cfg(feature = "gpu")]
         if let NaturalSums::Device(sums) = sums
-            && self.whitened
+            && let scope = Scope::new(compute)?
             && self.variational.iter().all(|q| on_device::factorises(&scope, q.mean.len()))
         {
             let moved = self.variational.iter().zip(sums).map(|(q, sums)| on_device::moved(&scope, sums, q, rate));
@@ -273,28 +247,14 @@ impl Svgp {
             NaturalSums::Host(sums) => sums,
             device => &device.clone().numbers()?,
         };
-        let lowers = match self.whitened {
-            true => Vec::new(),
-            false => self.processes.iter().map(|process| process.factor(&scope)).collect::<Result<Vec<_>>>()?,
-        };
         let (mut moved, mut rest) = (Vec::with_capacity(self.variational.len()), &sums[..]);
-        for (l, q) in self.variational.iter().enumerate() {
+        for q in &self.variational {
             let m = q.mean.len();
             let Some((own, others)) = rest.split_at_checked(m * m + m) else {
                 return Err(Error::shape("sums over rows", (m * m + m).to_string(), rest.len().to_string()));
             };
             rest = others;
-            let lower = lowers.get(l.min(self.processes.len() - 1));
-            let (mut mean, mut root) = (q.mean.internal(), q.lower()?);
-            if let Some(lower) = lower {
-                solve::lower(view(lower, m), view_mut(&mut mean, 1));
-                solve::lower(view(lower, m), view_mut(&mut root, m));
-            }
-            let (mut mean, mut root) = natural::step(own, (mean, root), rate)?;
-            if let Some(lower) = lower {
-                (mean, root) = natural::unwhiten(lower, &mean, &root);
-            }
-            moved.push((mean, root));
+            moved.push(natural::step(own, (q.mean.internal(), q.lower()?), rate)?);
         }
         for (q, (mean, root)) in self.variational.iter_mut().zip(moved) {
             q.set(&mean, &root);

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use crate::error::Result;
 use crate::likelihoods::{Likelihood, Targets, expected};
 use crate::linalg::Factor;
-use crate::linalg::dense::{inverse, product, transpose, triangular, view, view_mut};
+use crate::linalg::dense::{inverse, product, transpose, view, view_mut};
 use crate::models::Batch;
 use crate::scope::to_f64;
 
@@ -67,13 +67,4 @@ pub fn step(sums: &[f64], (mean, root): (Vec<f64>, Vec<f64>), rate: f64) -> Resu
     factor.solve(&mut next)?;
     let root = Factor::new(factor.inverse(), "the covariance of q(u)")?.lower();
     Ok((next, root))
-}
-
-/// Turns the mean and root of whitened values v into those of u = L v.
-pub fn unwhiten(lower: &[f64], mean: &[f64], root: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let m = mean.len();
-    let (mut values, mut product) = (vec![0.0; m], vec![0.0; m * m]);
-    triangular::lower(view_mut(&mut values, 1), view(lower, m), view(mean, 1));
-    triangular::lower(view_mut(&mut product, m), view(lower, m), view(root, m));
-    (values, product)
 }

@@ -5,6 +5,7 @@
 //! tensors' own memory (no copy if the tensor is not shared). On a GPU an operation with a `DeviceOp` stays there. For
 //! other operations the buffers are read back (in f64 if the device lacks it), and the result is uploaded.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::autodiff::{
@@ -120,42 +121,45 @@ fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
         .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
 }
 
-/// Backend side of [`HostOp`]: the default bodies serve every backend.
-#[backend_extension(
-    Flex: cfg(feature = "flex"),
-    NdArray: cfg(feature = "ndarray"),
-    Cube: cfg(feature = "gpu"),
-    Autodiff
-)]
-trait HostOps: Runs {
-    fn host1(a: FloatTensor<Self>, call: Call<1>) -> FloatTensor<Self> {
-        call.run::<Self>([a]).0
-    }
-    fn host2(a: FloatTensor<Self>, b: FloatTensor<Self>, call: Call<2>) -> FloatTensor<Self> {
-        call.run::<Self>([a, b]).0
-    }
-    fn host3(a: FloatTensor<Self>, b: FloatTensor<Self>, c: FloatTensor<Self>, call: Call<3>) -> FloatTensor<Self> {
-        call.run::<Self>([a, b, c]).0
-    }
-    fn host4(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        call: Call<4>,
-    ) -> FloatTensor<Self> {
-        call.run::<Self>([a, b, c, d]).0
-    }
-    fn host5(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        e: FloatTensor<Self>,
-        call: Call<5>,
-    ) -> FloatTensor<Self> {
-        call.run::<Self>([a, b, c, d, e]).0
-    }
+/// Backend side of [`HostOp`], and its front: a function for each number of inputs.
+macro_rules! host_ops {
+    ($($host:ident $apply:ident $n:literal: $($input:ident $rank:ident),+;)+) => {
+        #[backend_extension(
+            Flex: cfg(feature = "flex"),
+            NdArray: cfg(feature = "ndarray"),
+            Cube: cfg(feature = "gpu"),
+            Autodiff
+        )]
+        trait HostOps: Runs {
+            $(fn $host($($input: FloatTensor<Self>),+, call: Call<$n>) -> FloatTensor<Self> {
+                call.run::<Self>([$($input),+]).0
+            })+
+        }
+
+        impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
+            $(fn $host($($input: FloatTensor<Self>),+, call: Call<$n>) -> FloatTensor<Self> {
+                tracked::<B, C, $n>([$($input),+], call)
+            })+
+        }
+
+        $(
+            #[doc = concat!("Applies an operation of ", $n, " tensors.")]
+            pub fn $apply<$(const $rank: usize,)+ const D: usize>(
+                op: impl HostOp<$n>,
+                $($input: Tensor<$rank>),+
+            ) -> Result<Tensor<D>> {
+                call(op, |call| Dispatch::$host($($input.into_dispatch()),+, call))
+            }
+        )+
+    };
+}
+
+host_ops! {
+    host1 apply1 1: a A;
+    host2 apply2 2: a A, b B;
+    host3 apply3 3: a A, b B, c C;
+    host4 apply4 4: a A, b B, c C, d E;
+    host5 apply5 5: a A, b B, c C, d E, e F;
 }
 
 #[cfg(feature = "flex")]
@@ -165,35 +169,14 @@ impl HostOps for burn::backend::NdArray {}
 #[cfg(feature = "gpu")]
 impl HostOps for burn::backend::Cube {}
 
-impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
-    fn host1(a: FloatTensor<Self>, call: Call<1>) -> FloatTensor<Self> {
-        tracked::<B, C, 1>([a], call)
-    }
-    fn host2(a: FloatTensor<Self>, b: FloatTensor<Self>, call: Call<2>) -> FloatTensor<Self> {
-        tracked::<B, C, 2>([a, b], call)
-    }
-    fn host3(a: FloatTensor<Self>, b: FloatTensor<Self>, c: FloatTensor<Self>, call: Call<3>) -> FloatTensor<Self> {
-        tracked::<B, C, 3>([a, b, c], call)
-    }
-    fn host4(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        call: Call<4>,
-    ) -> FloatTensor<Self> {
-        tracked::<B, C, 4>([a, b, c, d], call)
-    }
-    fn host5(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        e: FloatTensor<Self>,
-        call: Call<5>,
-    ) -> FloatTensor<Self> {
-        tracked::<B, C, 5>([a, b, c, d, e], call)
-    }
+thread_local! {
+    /// The first error of an adjoint since it was last asked for.
+    static FAILED: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Takes the error of the first adjoint that failed on this thread since the last call.
+pub(crate) fn failure() -> Option<Error> {
+    FAILED.take()
 }
 
 #[derive(Debug)]
@@ -234,7 +217,10 @@ impl<B: Runs, const N: usize> Backward<B, N> for Adjoint {
         let gradients = saved
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
             .and_then(|saved| B::adjoint(call.op.as_ref(), saved, grad, needs, dtypes))
-            .unwrap_or_else(|_| {
+            .unwrap_or_else(|error| {
+                FAILED.with_borrow_mut(|first| {
+                    first.get_or_insert(error);
+                });
                 let failed = |i: usize| B::float_from_data(nan(&shapes[i], dtypes[i]), &device);
                 std::array::from_fn(|i| needs[i].then(|| failed(i)))
             });
@@ -257,55 +243,4 @@ fn call<const N: usize, const D: usize>(
         Some(error) => Err(error),
         None => Ok(Tensor::from_dispatch(output)),
     }
-}
-
-/// Applies an operation of one tensor.
-pub fn apply1<const A: usize, const D: usize>(op: impl HostOp<1>, a: Tensor<A>) -> Result<Tensor<D>> {
-    call(op, |call| Dispatch::host1(a.into_dispatch(), call))
-}
-
-/// Applies an operation of two tensors.
-pub fn apply2<const A: usize, const B: usize, const D: usize>(
-    op: impl HostOp<2>,
-    a: Tensor<A>,
-    b: Tensor<B>,
-) -> Result<Tensor<D>> {
-    call(op, |call| Dispatch::host2(a.into_dispatch(), b.into_dispatch(), call))
-}
-
-/// Applies an operation of three tensors.
-pub fn apply3<const A: usize, const B: usize, const C: usize, const D: usize>(
-    op: impl HostOp<3>,
-    a: Tensor<A>,
-    b: Tensor<B>,
-    c: Tensor<C>,
-) -> Result<Tensor<D>> {
-    call(op, |call| Dispatch::host3(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), call))
-}
-
-/// Applies an operation of four tensors.
-pub fn apply4<const A: usize, const B: usize, const C: usize, const E: usize, const D: usize>(
-    op: impl HostOp<4>,
-    a: Tensor<A>,
-    b: Tensor<B>,
-    c: Tensor<C>,
-    d: Tensor<E>,
-) -> Result<Tensor<D>> {
-    call(op, |call| Dispatch::host4(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), d.into_dispatch(), call))
-}
-
-/// Applies an operation of five tensors.
-pub fn apply5<const A: usize, const B: usize, const C: usize, const E: usize, const F: usize, const D: usize>(
-    op: impl HostOp<5>,
-    a: Tensor<A>,
-    b: Tensor<B>,
-    c: Tensor<C>,
-    d: Tensor<E>,
-    e: Tensor<F>,
-) -> Result<Tensor<D>> {
-    let run = |call| {
-        let (a, b, c) = (a.into_dispatch(), b.into_dispatch(), c.into_dispatch());
-        Dispatch::host5(a, b, c, d.into_dispatch(), e.into_dispatch(), call)
-    };
-    call(op, run)
 }

@@ -45,16 +45,13 @@
 //! Sources: Deisenroth and Ng 2015 (PoE, gPoE, BCM, rBCM); Liu, Cai, Wang and Ong 2018 (grBCM); Rullière et al. 2018
 //! (NPAE); Chen and Tuo 2024 (*Aggregation models with optimal weights*).
 
-mod committee;
 mod covariances;
 mod nested;
 mod poe;
-mod record;
 mod rule;
 mod weights;
 
 pub use covariances::Covariances;
-pub use record::Record;
 pub use rule::{Needs, Rule};
 pub use weights::{Form, WeightSystem, Weights};
 
@@ -144,8 +141,8 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
     }
     match rule {
         Rule::Poe | Rule::Gpoe | Rule::GpoeEntropy | Rule::GpoeEntropyNormalised => Ok(poe::aggregate(rule, &local)),
-        Rule::Bcm => Ok(committee::bcm(&local)),
-        Rule::Rbcm => Ok(committee::rbcm(&local)),
+        Rule::Bcm => Ok(poe::bcm(&local)),
+        Rule::Rbcm => Ok(poe::rbcm(&local)),
         Rule::Grbcm => {
             let Some(augmented) = chunk.augmented else { return Err(missing(rule, "augmented experts")) };
             let communication = Experts::new("the communication expert", augmented.communication, chunk.prior)?;
@@ -156,7 +153,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
                 return Ok(nearest(&communication));
             }
             let experts = Experts::new("augmented experts", augmented.experts, chunk.prior)?;
-            Ok(committee::grbcm(&communication, &experts))
+            Ok(poe::grbcm(&communication, &experts))
         }
         Rule::Npae => nested::aggregate(&local, covariances(rule, chunk, &local)?),
         Rule::Weights | Rule::WeightsNoise => {
@@ -224,5 +221,50 @@ impl<'a> Experts<'a> {
         let variance = if variance > prior { prior } else { variance };
         let floor = VARIANCE_FLOOR * prior;
         (mean, if variance < floor { floor } else { variance })
+    }
+}
+
+/// How much was clipped, floored or taken from elsewhere in a number of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The number of rows.
+    pub rows: usize,
+    /// Clipped variances of experts (above the prior's or below its smallest share) and clipped negative shares of
+    /// experts. At most M for each row, or twice that.
+    pub clipped: usize,
+    /// Rows whose variance was below the smallest share of the prior's.
+    pub floored: usize,
+    /// Rows whose variance is above the prior's. It happens far from the data of most experts, where a product without
+    /// a prior knows less than the prior.
+    pub vague: usize,
+    /// Rows that no expert knows anything about. The prior was taken for them.
+    pub prior: usize,
+    /// Rows where some experts repeat others and were left out of the solve.
+    pub dependent: usize,
+}
+
+impl Record {
+    /// Adds what happened in more rows.
+    pub fn add(&mut self, more: Self) {
+        self.rows += more.rows;
+        self.clipped += more.clipped;
+        self.floored += more.floored;
+        self.vague += more.vague;
+        self.prior += more.prior;
+        self.dependent += more.dependent;
+    }
+
+    /// Messages for the user, one line for each kind of change.
+    pub fn lines(&self) -> Vec<String> {
+        let rows = self.rows;
+        let all = [
+            (self.clipped, "variances or shares of experts were outside of their range and were clipped"),
+            (self.floored, "variances were below the smallest share of the prior's, and were raised to it"),
+            (self.vague, "variances are above the prior's: this rule has no prior, or its weights do not fit there"),
+            (self.prior, "rows are unknown to all experts; the prior was taken"),
+            (self.dependent, "rows have experts that repeat others; these experts were left out there"),
+        ];
+        let said = all.into_iter().filter(|(count, _)| *count > 0);
+        said.map(|(count, what)| format!("{count} {what} ({rows} rows)")).collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
-use super::x86::vectors;
+use super::x86::{intrinsics, vectors};
 
 /// Eight f32.
 #[derive(Debug, Clone, Copy)]
@@ -19,18 +19,18 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 }
 
 #[inline(always)]
-unsafe fn below_f32(x: __m256, at: __m256, bound: __m256) -> __m256 {
-    unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(at, bound), x) }
+fn below_f32(x: __m256, at: __m256, bound: __m256) -> __m256 {
+    intrinsics!(_mm256_and_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(at, bound), x))
 }
 
 #[inline(always)]
-unsafe fn below_f64(x: __m256d, at: __m256d, bound: __m256d) -> __m256d {
-    unsafe { _mm256_and_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(at, bound), x) }
+fn below_f64(x: __m256d, at: __m256d, bound: __m256d) -> __m256d {
+    intrinsics!(_mm256_and_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(at, bound), x))
 }
 
 #[inline(always)]
 fn power_f32(x: F32x8, magic_n: F32x8) -> F32x8 {
-    unsafe {
+    intrinsics! {
         let n = _mm256_slli_epi32::<23>(_mm256_castps_si256(magic_n.0));
         F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.0), n)))
     }
@@ -38,7 +38,7 @@ fn power_f32(x: F32x8, magic_n: F32x8) -> F32x8 {
 
 #[inline(always)]
 fn power_f64(x: F64x4, magic_n: F64x4) -> F64x4 {
-    unsafe {
+    intrinsics! {
         let n = _mm256_slli_epi64::<52>(_mm256_castpd_si256(magic_n.0));
         F64x4(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(x.0), n)))
     }
@@ -47,7 +47,7 @@ fn power_f64(x: F64x4, magic_n: F64x4) -> F64x4 {
 #[inline(always)]
 fn split_f32(x: F32x8) -> (F32x8, F32x8) {
     const SQRT_HALF: i32 = std::f32::consts::FRAC_1_SQRT_2.to_bits().cast_signed();
-    unsafe {
+    intrinsics! {
         let least = _mm256_set1_epi32(SQRT_HALF);
         let bits = _mm256_sub_epi32(_mm256_castps_si256(x.0), least);
         let mantissa = _mm256_add_epi32(_mm256_and_si256(bits, _mm256_set1_epi32((1 << 23) - 1)), least);
@@ -59,7 +59,7 @@ fn split_f32(x: F32x8) -> (F32x8, F32x8) {
 fn split_f64(x: F64x4) -> (F64x4, F64x4) {
     const SQRT_HALF: i64 = std::f64::consts::FRAC_1_SQRT_2.to_bits().cast_signed();
     const TWO_52: f64 = 4_503_599_627_370_496.0;
-    unsafe {
+    intrinsics! {
         let least = _mm256_set1_epi64x(SQRT_HALF);
         let bits = _mm256_sub_epi64(_mm256_castpd_si256(x.0), least);
         let mantissa = _mm256_add_epi64(_mm256_and_si256(bits, _mm256_set1_epi64x((1 << 52) - 1)), least);
@@ -72,23 +72,23 @@ fn split_f64(x: F64x4) -> (F64x4, F64x4) {
 }
 
 #[inline(always)]
-unsafe fn abs_f32(x: __m256) -> __m256 {
-    unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), x) }
+fn abs_f32(x: __m256) -> __m256 {
+    intrinsics!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x))
 }
 
 #[inline(always)]
-unsafe fn abs_f64(x: __m256d) -> __m256d {
-    unsafe { _mm256_andnot_pd(_mm256_set1_pd(-0.0), x) }
+fn abs_f64(x: __m256d) -> __m256d {
+    intrinsics!(_mm256_andnot_pd(_mm256_set1_pd(-0.0), x))
 }
 
 #[inline(always)]
 fn sqrt_f32(x: F32x8) -> F32x8 {
-    F32x8(unsafe { _mm256_sqrt_ps(x.0) })
+    F32x8(intrinsics!(_mm256_sqrt_ps(x.0)))
 }
 
 #[inline(always)]
 fn sqrt_f64(x: F64x4) -> F64x4 {
-    F64x4(unsafe { _mm256_sqrt_pd(x.0) })
+    F64x4(intrinsics!(_mm256_sqrt_pd(x.0)))
 }
 
 vectors!(

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
-use super::x86::vectors;
+use super::x86::{intrinsics, vectors};
 
 /// Sixteen f32.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 /// One Newton step from y ≈ 1/√x (relative error 2⁻¹⁴, then 2⁻²⁷) directly to √x = t + ½t(1 − ty), t = xy.
 #[inline(always)]
 fn sqrt_f32(x: F32x16) -> F32x16 {
-    let y = F32x16(unsafe { _mm512_rsqrt14_ps(x.0) });
+    let y = F32x16(intrinsics!(_mm512_rsqrt14_ps(x.0)));
     let t = x.mul(y);
     t.mul(F32x16::splat(0.5)).mul_add(t.neg_mul_add(y, F32x16::splat(1.0)), t)
 }
@@ -29,7 +29,7 @@ fn sqrt_f32(x: F32x16) -> F32x16 {
 /// Two Newton steps. The second uses the residual x − t², so that only its own rounding is left.
 #[inline(always)]
 fn sqrt_f64(x: F64x8) -> F64x8 {
-    let y = F64x8(unsafe { _mm512_rsqrt14_pd(x.0) });
+    let y = F64x8(intrinsics!(_mm512_rsqrt14_pd(x.0)));
     let half = y.mul(F64x8::splat(0.5));
     let u = x.mul(y).neg_mul_add(half, F64x8::splat(0.5));
     let y = y.mul_add(u, y);
@@ -38,18 +38,28 @@ fn sqrt_f64(x: F64x8) -> F64x8 {
 }
 
 #[inline(always)]
-unsafe fn below_f32(x: __m512, at: __m512, bound: __m512) -> __m512 {
-    unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(at, bound), x) }
+fn below_f32(x: __m512, at: __m512, bound: __m512) -> __m512 {
+    intrinsics!(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(at, bound), x))
 }
 
 #[inline(always)]
-unsafe fn below_f64(x: __m512d, at: __m512d, bound: __m512d) -> __m512d {
-    unsafe { _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_LT_OQ>(at, bound), x) }
+fn below_f64(x: __m512d, at: __m512d, bound: __m512d) -> __m512d {
+    intrinsics!(_mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_LT_OQ>(at, bound), x))
+}
+
+#[inline(always)]
+fn abs_f32(x: __m512) -> __m512 {
+    intrinsics!(_mm512_abs_ps(x))
+}
+
+#[inline(always)]
+fn abs_f64(x: __m512d) -> __m512d {
+    intrinsics!(_mm512_abs_pd(x))
 }
 
 #[inline(always)]
 fn power_f32(x: F32x16, magic_n: F32x16) -> F32x16 {
-    unsafe {
+    intrinsics! {
         let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(magic_n.0));
         F32x16(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.0), n)))
     }
@@ -57,7 +67,7 @@ fn power_f32(x: F32x16, magic_n: F32x16) -> F32x16 {
 
 #[inline(always)]
 fn power_f64(x: F64x8, magic_n: F64x8) -> F64x8 {
-    unsafe {
+    intrinsics! {
         let n = _mm512_slli_epi64::<52>(_mm512_castpd_si512(magic_n.0));
         F64x8(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(x.0), n)))
     }
@@ -66,7 +76,7 @@ fn power_f64(x: F64x8, magic_n: F64x8) -> F64x8 {
 #[inline(always)]
 fn split_f32(x: F32x16) -> (F32x16, F32x16) {
     const SQRT_HALF: i32 = std::f32::consts::FRAC_1_SQRT_2.to_bits().cast_signed();
-    unsafe {
+    intrinsics! {
         let least = _mm512_set1_epi32(SQRT_HALF);
         let bits = _mm512_sub_epi32(_mm512_castps_si512(x.0), least);
         let mantissa = _mm512_add_epi32(_mm512_and_epi32(bits, _mm512_set1_epi32((1 << 23) - 1)), least);
@@ -77,7 +87,7 @@ fn split_f32(x: F32x16) -> (F32x16, F32x16) {
 #[inline(always)]
 fn split_f64(x: F64x8) -> (F64x8, F64x8) {
     const SQRT_HALF: i64 = std::f64::consts::FRAC_1_SQRT_2.to_bits().cast_signed();
-    unsafe {
+    intrinsics! {
         let least = _mm512_set1_epi64(SQRT_HALF);
         let bits = _mm512_sub_epi64(_mm512_castpd_si512(x.0), least);
         let mantissa = _mm512_add_epi64(_mm512_and_epi64(bits, _mm512_set1_epi64((1 << 52) - 1)), least);
@@ -90,12 +100,12 @@ vectors!(
     [_mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps],
     [_mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps, _mm512_div_ps,
      _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_fnmadd_ps, _mm512_max_ps, _mm512_min_ps],
-    [below_f32, _mm512_abs_ps, sqrt_f32, power_f32, split_f32], sum: _mm512_reduce_add_ps
+    [below_f32, abs_f32, sqrt_f32, power_f32, split_f32], sum: _mm512_reduce_add_ps
 );
 vectors!(
     F64x8, f64, 8, many registers: true, enabled,
     [_mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd],
     [_mm512_add_pd, _mm512_sub_pd, _mm512_mul_pd, _mm512_div_pd,
      _mm512_fmadd_pd, _mm512_fmsub_pd, _mm512_fnmadd_pd, _mm512_max_pd, _mm512_min_pd],
-    [below_f64, _mm512_abs_pd, sqrt_f64, power_f64, split_f64], sum: _mm512_reduce_add_pd
+    [below_f64, abs_f64, sqrt_f64, power_f64, split_f64], sum: _mm512_reduce_add_pd
 );

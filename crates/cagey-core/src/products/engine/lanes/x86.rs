@@ -1,7 +1,17 @@
 //! The common part of the vectors of all x86 instruction sets: the same operations, from intrinsics with different
 //! names.
+//!
+//! The crate `pulp`, which lets the loops of dense algebra use these instruction sets, has no shifts of 64-bit lanes, no
+//! approximate 1/√x and no conversion of signed integers. exp, log and √ are made of these here.
 
-// SAFETY of all intrinsics: these types are only chosen if `is_x86_feature_detected!` found the features.
+/// Intrinsics, as safe expressions.
+macro_rules! intrinsics {
+    ($($body:tt)*) => {
+        // SAFETY: these vectors are only chosen if `is_x86_feature_detected!` found their features, and what an
+        // intrinsic reads or writes through a pointer is a slice as long as the vector.
+        unsafe { $($body)* }
+    };
+}
 
 /// Implements [`Lanes`](super::Lanes) for a vector by its intrinsics, and by functions where no single intrinsic
 /// exists.
@@ -17,65 +27,65 @@ macro_rules! vectors {
             const MANY_REGISTERS: bool = $many;
 
             fn enter<R>(work: impl FnOnce() -> R) -> R {
-                unsafe { $enabled(work) }
+                intrinsics!($enabled(work))
             }
             #[inline(always)]
             fn splat(value: $t) -> Self {
-                Self(unsafe { $set1(value) })
+                Self(intrinsics!($set1(value)))
             }
             #[inline(always)]
             fn load(from: &[$t]) -> Self {
                 let from = &from[..$n];
-                Self(unsafe { $loadu(from.as_ptr()) })
+                Self(intrinsics!($loadu(from.as_ptr())))
             }
             #[inline(always)]
             fn store(self, to: &mut [$t]) {
                 let to = &mut to[..$n];
-                unsafe { $storeu(to.as_mut_ptr(), self.0) }
+                intrinsics!($storeu(to.as_mut_ptr(), self.0))
             }
             #[inline(always)]
             fn add(self, other: Self) -> Self {
-                Self(unsafe { $add(self.0, other.0) })
+                Self(intrinsics!($add(self.0, other.0)))
             }
             #[inline(always)]
             fn sub(self, other: Self) -> Self {
-                Self(unsafe { $sub(self.0, other.0) })
+                Self(intrinsics!($sub(self.0, other.0)))
             }
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                Self(unsafe { $mul(self.0, other.0) })
+                Self(intrinsics!($mul(self.0, other.0)))
             }
             #[inline(always)]
             fn div(self, other: Self) -> Self {
-                Self(unsafe { $div(self.0, other.0) })
+                Self(intrinsics!($div(self.0, other.0)))
             }
             #[inline(always)]
             fn mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmadd(self.0, factor.0, term.0) })
+                Self(intrinsics!($fmadd(self.0, factor.0, term.0)))
             }
             #[inline(always)]
             fn mul_sub(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmsub(self.0, factor.0, term.0) })
+                Self(intrinsics!($fmsub(self.0, factor.0, term.0)))
             }
             #[inline(always)]
             fn neg_mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fnmadd(self.0, factor.0, term.0) })
+                Self(intrinsics!($fnmadd(self.0, factor.0, term.0)))
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                Self(unsafe { $max(other.0, self.0) })
+                Self(intrinsics!($max(other.0, self.0)))
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                Self(unsafe { $min(other.0, self.0) })
+                Self(intrinsics!($min(other.0, self.0)))
             }
             #[inline(always)]
             fn below(self, at: Self, bound: Self) -> Self {
-                Self(unsafe { $below(self.0, at.0, bound.0) })
+                Self($below(self.0, at.0, bound.0))
             }
             #[inline(always)]
             fn abs(self) -> Self {
-                Self(unsafe { $abs(self.0) })
+                Self($abs(self.0))
             }
             #[inline(always)]
             fn sqrt(self) -> Self {
@@ -92,11 +102,11 @@ macro_rules! vectors {
             $(
                 #[inline(always)]
                 fn sum(self) -> $t {
-                    unsafe { $reduce(self.0) }
+                    intrinsics!($reduce(self.0))
                 }
             )?
         }
     };
 }
 
-pub(super) use vectors;
+pub(super) use {intrinsics, vectors};
