@@ -8,7 +8,7 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Root, Source};
 
-use super::exchange::Exchange;
+use super::Exchange;
 use crate::error::{Error, Result};
 
 /// The most bytes in one message of MPI, whose counts have 32 bits. Longer messages go in parts.

@@ -1,7 +1,7 @@
 //! A rank that does not lead: it reads rows, holds what is computed from them, and answers the leader's questions.
 
+use super::Exchange;
 use super::ask::{self, Ask, From, Held, Hold, Reply, Said, garbled, named};
-use super::exchange::Exchange;
 use super::file::FileRows;
 use super::ranks::take_signal;
 use super::tables::{Opened, Reading, own_rows};
@@ -14,7 +14,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::options::Context;
 use crate::models::parts::batches::Place;
-use crate::models::parts::source::collected;
+use crate::models::parts::rows::collected;
 use crate::models::parts::{Data, Parts, Question};
 use crate::models::posterior::SavedPosterior;
 use crate::models::registry::Registry;

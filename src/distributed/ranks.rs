@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use serde_json::{Value, json};
 
 use super::ask::{self, Ask, From, Held, Hold, Reply, Said, block, garbled, places};
-use super::exchange::{Exchange, Guard};
+use super::{Exchange, Guard};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::Observations;

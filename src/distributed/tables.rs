@@ -140,7 +140,7 @@ impl Opened {
     }
 
     /// An error of its rows, with the path of the table.
-    fn of(&self, error: Error) -> Error {
+    fn named(&self, error: Error) -> Error {
         if self.unasked {
             return hidden(&self.path);
         }
@@ -151,9 +151,9 @@ impl Opened {
     }
 
     pub(super) fn summary(&self, reading: &Reading) -> Result<Value> {
-        let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref()).map_err(|e| self.of(e))?;
+        let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref()).map_err(|e| self.named(e))?;
         let unscaled = TargetScale { transform: reading.transform, mean: 0.0, sd: 1.0 };
-        let y = unscaled.forward(&self.data).map_err(|e| self.of(e))?;
+        let y = unscaled.forward(&self.data).map_err(|e| self.named(e))?;
         let d = inputs.names.len();
         let columns = (0..d).map(|at| Moments::of(inputs.x[at..].iter().step_by(d).copied()));
         let moments = columns.chain([Moments::of(y.iter().copied())]).collect();
@@ -168,7 +168,7 @@ impl Opened {
         let auxiliary = Auxiliary::NoiseVariance;
         let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
         let observed = Inputs::of(&self.data, auxiliary_column).and_then(|inputs| units.observe(inputs, &self.data));
-        observed.map_err(|e| self.of(e))
+        observed.map_err(|e| self.named(e))
     }
 }
 

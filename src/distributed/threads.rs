@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-use super::exchange::Exchange;
+use super::Exchange;
 use crate::error::{Error, Result};
 
 /// One thread's end.

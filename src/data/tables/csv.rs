@@ -1,13 +1,12 @@
 //! Delimited text, row by row.
 
-use std::io::Read;
+use std::io::{self, Chain, Read};
 use std::rc::Rc;
 
 use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
-use super::newlines::Newlines;
 use super::options::Header;
 use super::table::{IsHeader, Layout, Table, positional_names};
 use crate::data::notation::exchanged;
@@ -182,5 +181,42 @@ impl Table for CsvTable {
             return Err(self.layout.cell_error(self.line, column, problem));
         }
         Ok(Cell::Text(text))
+    }
+}
+
+/// A text stream with every line end (`\r\n`, `\r` or `\n`) as `\n`, and one at its very end.
+struct Newlines {
+    inner: Chain<Box<dyn Read>, &'static [u8]>,
+    after_return: bool,
+}
+
+impl Newlines {
+    fn new(inner: Box<dyn Read>) -> Self {
+        Self { inner: inner.chain(b"\n".as_slice()), after_return: false }
+    }
+}
+
+impl Read for Newlines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let n = self.inner.read(buffer)?;
+            if n == 0 || (!self.after_return && !buffer[..n].contains(&b'\r')) {
+                return Ok(n);
+            }
+            let mut kept = 0;
+            for i in 0..n {
+                let byte = buffer[i];
+                let second_half = self.after_return && byte == b'\n';
+                self.after_return = byte == b'\r';
+                if !second_half {
+                    buffer[kept] = if byte == b'\r' { b'\n' } else { byte };
+                    kept += 1;
+                }
+            }
+            // All bytes may have been the second half of a line end. Returning 0 would mean the end of the file.
+            if kept > 0 {
+                return Ok(kept);
+            }
+        }
     }
 }

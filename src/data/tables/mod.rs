@@ -7,7 +7,6 @@ mod csv;
 mod dates;
 mod idx;
 mod mask;
-mod newlines;
 mod npy;
 mod options;
 #[cfg(feature = "parquet")]

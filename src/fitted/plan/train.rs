@@ -15,7 +15,7 @@ use crate::models::blueprint::Blueprint;
 use crate::models::gp_model::{GpModel, Training};
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::parts::batches::Spread;
-use crate::models::parts::source::collected;
+use crate::models::parts::rows::collected;
 use crate::models::posterior::Posterior;
 use crate::models::race::{Fallback, Race, Raced, Starts, Track, race};
 use crate::models::registry::usual;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
 use crate::models::minibatch::SharedRows;
-use crate::models::parts::source;
+use crate::models::parts::rows;
 use crate::suggest::nearest;
 
 /// How rows are shared out among experts.
@@ -93,10 +93,10 @@ impl Partition {
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
             Self::Random => Observations::unchecked(Vec::new(), 1, vec![0.0; source.count()], None),
-            Self::Tree | Self::Kmeans => source::inputs(source, None)?,
+            Self::Tree | Self::Kmeans => rows::inputs(source, None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;
-                return by_value(&source::inputs(source, Some(column))?, 0, name);
+                return by_value(&rows::inputs(source, Some(column))?, 0, name);
             }
         };
         self.split(&rows, names, count, seed)

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::question::{self, Crew, Question, Work};
-use super::source::SharedRows;
+use super::rows::SharedRows;
 use super::{each, share, tree};
 use crate::device::Compute;
 use crate::error::{Error, Result};

@@ -10,7 +10,6 @@ pub mod client;
 pub mod federation;
 pub mod question;
 pub mod rows;
-pub mod source;
 pub mod tree;
 pub mod whole;
 
@@ -19,8 +18,7 @@ use std::sync::Arc;
 
 pub use question::{Crew, Question, Work};
 use rows::Window;
-pub use rows::{Data, Shards};
-pub use source::SharedRows;
+pub use rows::{Data, Shards, SharedRows};
 pub use whole::OfParts;
 
 use crate::device::Compute;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::batches::Drawn;
 use super::client::{Client, LocalObjective, Round};
 use super::rows::Data;
-use super::source::SharedRows;
+use super::rows::SharedRows;
 use super::whole::OfParts;
 use crate::device::Compute;
 use crate::error::{Error, Result};

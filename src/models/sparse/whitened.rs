@@ -76,7 +76,7 @@ const SHIFT: f64 = 1e-13;
 const CHUNK: usize = 512;
 
 /// Means, prior variances and the explained part of these, row by row.
-struct Part {
+struct Explained {
     mean: Vec<f64>,
     prior: Vec<f64>,
     explained: Vec<f64>,
@@ -110,18 +110,18 @@ impl WhitenedPosterior {
     /// As [`predict`](Posterior::predict).
     pub(in crate::models) fn predict_with_uncertain(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
         self.rows(x)?;
-        let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
+        let part = |chunk: &[f64]| -> Result<(Explained, Vec<f64>)> {
             let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
             let points = scope.matrix(chunk, rows, self.d);
             let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let (a, mean) = self.projected(&scope, &points)?;
             let spread = column_squares(&self.spread(&a), rows);
             let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();
-            Ok((Part { mean, prior, explained }, spread))
+            Ok((Explained { mean, prior, explained }, spread))
         };
         let (mut all, mut uncertain) = (Marginals::default(), Vec::new());
         for found in threads::map(x.par_chunks(CHUNK * self.d), part) {
-            let (Part { mean, prior, explained }, spread) = found?;
+            let (Explained { mean, prior, explained }, spread) = found?;
             all.extend(mean.into_iter(), &prior, &explained);
             uncertain.extend(spread);
         }
@@ -227,7 +227,7 @@ impl WhitenedPosterior {
     }
 
     /// The marginals of a chunk of rows.
-    fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
+    fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Explained> {
         let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
         let points = scope.matrix(x, rows, self.d);
         let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
@@ -241,12 +241,12 @@ impl WhitenedPosterior {
                 prior.iter().zip(&explained).all(enough).then_some(explained)
             });
             let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
-            return Ok(Part { mean, prior, explained });
+            return Ok(Explained { mean, prior, explained });
         }
         let (a, mean) = self.projected(&scope, &points)?;
         let spread = column_squares(&self.spread(&a), rows);
         let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
-        Ok(Part { mean, prior, explained })
+        Ok(Explained { mean, prior, explained })
     }
 }
 
@@ -285,7 +285,7 @@ impl Posterior for WhitenedPosterior {
         let parts = threads::map(x.par_chunks(CHUNK * self.d), |chunk| self.part(chunk, contraction));
         let mut all = Marginals::default();
         for part in parts {
-            let Part { mean, prior, explained } = part?;
+            let Explained { mean, prior, explained } = part?;
             all.extend(mean.into_iter(), &prior, &explained);
         }
         Ok(all)

@@ -109,7 +109,7 @@ impl Basis {
     }
 
     /// ⟨f_l, f_k⟩_H of f_l = a_lᵀγ_l, `[b, b]`.
-    pub fn inner(&self, parts: &[Part]) -> Result<Vec<f64>> {
+    pub fn inner(&self, parts: &[PartialModel]) -> Result<Vec<f64>> {
         let (scope, b, u) = (Scope::new(self.compute)?.widened(), parts.len(), self.points.len() / self.d);
         let mut weights = vec![0.0; u * b];
         for (l, ((part, members), lower)) in parts.iter().zip(&self.members).zip(&self.lowers).enumerate() {
@@ -178,7 +178,7 @@ impl Rows {
 
 /// The SGPR of one partial grid: q(v) = N(γ, B⁻¹) with B = I + A Aᵀ.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct PartialModel {
     /// A Aᵀ `[m, m]`.
     pub square: Vec<f64>,
     /// A t `[m]`.
@@ -189,7 +189,7 @@ pub(super) struct Part {
     pub mean: Vec<f64>,
 }
 
-impl Part {
+impl PartialModel {
     pub fn new(square: Vec<f64>, projected: Vec<f64>) -> Result<Self> {
         let Collapsed { factor: inner, mean, .. } = Collapsed::new(square.clone(), &projected)?;
         Ok(Self { square, projected, inner, mean })
@@ -202,7 +202,7 @@ impl Part {
 }
 
 /// The partial models, all solved in one pass over the rows.
-pub(super) fn solved(basis: &Basis, rows: &Rows, grids: &Grids) -> Result<Vec<Part>> {
+pub(super) fn solved(basis: &Basis, rows: &Rows, grids: &Grids) -> Result<Vec<PartialModel>> {
     let sizes = grids.all.iter().map(|grid| grid.members.len());
     let mut sums: Vec<(Vec<f64>, Vec<f64>)> = sizes.map(|m| (vec![0.0; m * m], vec![0.0; m])).collect();
     for panel in rows.panels(basis) {
@@ -216,7 +216,7 @@ pub(super) fn solved(basis: &Basis, rows: &Rows, grids: &Grids) -> Result<Vec<Pa
     }
     let part = |(mut square, projected): (Vec<f64>, Vec<f64>)| {
         transpose::mirror(view_mut(&mut square, projected.len()));
-        Part::new(square, projected)
+        PartialModel::new(square, projected)
     };
     threads::map(sums.into_par_iter(), part).into_iter().collect()
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::basis::{self, Basis, Part, Rows};
+use super::basis::{self, Basis, PartialModel, Rows};
 use super::{Combination, Domain, Grids, SparseGrid, SparseGridOptions, errors};
 use crate::advice::Advice;
 use crate::device::Compute;
@@ -45,7 +45,7 @@ pub struct SparseGridPosterior {
     grids: Grids,
     basis: Basis,
     rows: Rows,
-    parts: Vec<Part>,
+    parts: Vec<PartialModel>,
     system: System,
     /// A K̂ Aᵀ, for variances, once they are asked for.
     errors: OnceLock<Vec<f64>>,
@@ -96,7 +96,7 @@ impl SparseGridPosterior {
 
     fn of(
         model: &SparseGrid,
-        (basis, rows, parts): (Basis, Rows, Vec<Part>),
+        (basis, rows, parts): (Basis, Rows, Vec<PartialModel>),
         system: System,
         errors: OnceLock<Vec<f64>>,
     ) -> Self {
@@ -128,7 +128,7 @@ impl SparseGridPosterior {
         for m in sizes {
             let (own, others) = rest.split_at(m * (m + 1));
             let (square, projected) = own.split_at(m * m);
-            parts.push(Part::new(square.to_vec(), projected.to_vec())?);
+            parts.push(PartialModel::new(square.to_vec(), projected.to_vec())?);
             rest = others;
         }
         let system = System::new(matrix, moments, model.grids(), model.options.combination)?;

@@ -180,7 +180,7 @@ pub(crate) fn failure() -> Option<Error> {
 }
 
 #[derive(Debug)]
-struct Adjoint;
+struct HostAdjoint;
 
 #[derive(Debug, Clone)]
 struct Recorded<const N: usize> {
@@ -197,7 +197,7 @@ fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
     let shapes = inputs.each_ref().map(|t| t.shape().to_vec());
     let nodes = inputs.each_ref().map(|t| t.node());
     let dtypes = inputs.each_ref().map(|t| t.dtype());
-    match Backward::<B, N>::prepare::<C>(Adjoint, nodes).compute_bound().stateful() {
+    match Backward::<B, N>::prepare::<C>(HostAdjoint, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let (output, saved) = call.run::<B>(inputs.map(|t| t.into_primitive()));
             prep.finish(Recorded { call, saved, shapes, dtypes }, output)
@@ -206,7 +206,7 @@ fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
     }
 }
 
-impl<B: Runs, const N: usize> Backward<B, N> for Adjoint {
+impl<B: Runs, const N: usize> Backward<B, N> for HostAdjoint {
     type State = Recorded<N>;
 
     fn backward(self, ops: Ops<Recorded<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {

@@ -301,7 +301,7 @@ pub fn subtract_product<F: Float>(
 
 /// The part of a matrix to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum Copied {
     /// All of it.
     Whole,
     /// The lower triangle with the diagonal; zeros above.
@@ -316,7 +316,7 @@ pub fn copy<F: Float>(
     from: &Tensor<F>,
     shift: &Tensor<F>,
     to: &mut Tensor<F>,
-    #[comptime] part: Part,
+    #[comptime] part: Copied,
     #[comptime] shifted: bool,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -325,12 +325,12 @@ pub fn copy<F: Float>(
         terminate!();
     }
     let (mut row, mut column) = (i, j);
-    if comptime!(part == Part::Mirrored) && j > i {
+    if comptime!(part == Copied::Mirrored) && j > i {
         row = j;
         column = i;
     }
     let mut entry = F::new(0.0);
-    if comptime!(part != Part::Lower) || j <= i {
+    if comptime!(part != Copied::Lower) || j <= i {
         entry = from[b * from.stride(0) + row * from.stride(1) + column * from.stride(2)];
     }
     if comptime!(shifted) && i == j {

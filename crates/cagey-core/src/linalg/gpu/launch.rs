@@ -8,7 +8,7 @@ use burn::backend::{Cube, DispatchTensor, TensorMetadata};
 use burn::cubecl::{CubeCount, CubeDim};
 use burn::tensor::{Shape, Tensor};
 
-use super::kernel::{self, ACROSS, Cut, Left, Part, PlaceLaunch, Product, TILE, UNITS};
+use super::kernel::{self, ACROSS, Copied, Cut, Left, PlaceLaunch, Product, TILE, UNITS};
 use crate::error::Result;
 use crate::linalg::on_device::{empty, primitive, tensor};
 
@@ -39,12 +39,12 @@ impl Matrix {
     pub fn of(matrices: &Tensor<3>) -> Result<Self> {
         let [count, rows, columns] = matrices.dims();
         let buffer = primitive(matrices.clone().into_dispatch())?;
-        let buffer = if buffer.is_contiguous() { buffer } else { copy(buffer, None, Part::Whole) };
+        let buffer = if buffer.is_contiguous() { buffer } else { copy(buffer, None, Copied::Whole) };
         Ok(Self { buffer, count, rows, columns })
     }
 
     /// A copy of a part of the matrices of a tensor `[b, n, t]`, with `shift [b, n]` added to the diagonals.
-    pub fn copied(matrices: &Tensor<3>, shift: Option<&Tensor<2>>, part: Part) -> Result<Self> {
+    pub fn copied(matrices: &Tensor<3>, shift: Option<&Tensor<2>>, part: Copied) -> Result<Self> {
         let [count, rows, columns] = matrices.dims();
         let shift = shift.map(|shift| primitive(shift.clone().into_dispatch())).transpose()?;
         let buffer = copy(primitive(matrices.clone().into_dispatch())?, shift, part);
@@ -196,7 +196,7 @@ fn subtract_product(target: &Matrix, other: &Matrix, places: [PlaceLaunch; 3], s
     );
 }
 
-fn copy(from: CubeTensor, shift: Option<CubeTensor>, part: Part) -> CubeTensor {
+fn copy(from: CubeTensor, shift: Option<CubeTensor>, part: Copied) -> CubeTensor {
     const CUBE: (usize, usize) = (TILE, UNITS / TILE);
     let to = empty(&from, from.shape());
     let [count, rows, columns] = [0, 1, 2].map(|axis| from.shape()[axis]);

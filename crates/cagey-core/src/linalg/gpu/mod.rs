@@ -14,7 +14,7 @@ use burn::tensor::{DType, Slice, Tensor, TensorData};
 use crate::device::transfers;
 use crate::error::{Error, Result};
 use crate::linalg::jitter;
-use kernel::{Part, TILE};
+use kernel::{Copied, TILE};
 use launch::{Matrix, Solve};
 
 /// The number of columns after which all columns to their right are updated.
@@ -69,7 +69,7 @@ fn not_definite(name: &str, size: usize, dtype: DType, pivot: Option<usize>, jit
 
 /// One factorisation, without a check of the outcome.
 fn attempt(k: &Tensor<3>, noise: Option<&Tensor<2>>) -> Result<Tensor<3>> {
-    let factor = Matrix::copied(k, noise, Part::Lower)?;
+    let factor = Matrix::copied(k, noise, Copied::Lower)?;
     let n = factor.rows;
     for block in (0..n).step_by(BLOCK) {
         let end = (block + BLOCK).min(n);
@@ -109,12 +109,12 @@ pub fn diagonal(matrices: &Tensor<3>) -> Tensor<2> {
 /// Matrices `[b, n, n]` with these diagonals `[b, n]`, zero elsewhere.
 pub fn from_diagonal(diagonals: &Tensor<2>) -> Result<Tensor<3>> {
     let ([count, n], options) = (diagonals.dims(), (&diagonals.device(), diagonals.dtype()));
-    Matrix::copied(&Tensor::zeros([count, n, n], options), Some(diagonals), Part::Lower)?.into_tensor()
+    Matrix::copied(&Tensor::zeros([count, n, n], options), Some(diagonals), Copied::Lower)?.into_tensor()
 }
 
 /// `L⁻¹ B`, or `L⁻ᵀ B` if `transposed`, for lower triangular L `[b, n, n]` and B `[b, n, t]`.
 pub fn solve(l: &Tensor<3>, b: &Tensor<3>, transposed: bool) -> Result<Tensor<3>> {
-    let x = Matrix::copied(b, None, Part::Whole)?;
+    let x = Matrix::copied(b, None, Copied::Whole)?;
     let columns = x.columns;
     let solve = Solve { l: Matrix::of(l)?, x, transposed };
     let n = solve.l.rows;
@@ -173,13 +173,13 @@ pub fn log_det(l: &Tensor<3>) -> Tensor<2> {
 
 /// The lower triangles; zeros above.
 pub fn lower(matrices: &Tensor<3>) -> Result<Tensor<3>> {
-    Matrix::copied(matrices, None, Part::Lower)?.into_tensor()
+    Matrix::copied(matrices, None, Copied::Lower)?.into_tensor()
 }
 
 /// `½ L⁻ᵀ (P + Pᵀ) L⁻¹`, where the lower triangle of P, with its diagonal doubled, is that of `p`. If `p` is `Lᵀ L̄`,
 /// this is the adjoint of a factorisation (Murray 2016, eq. 10).
 pub fn congruence(l: &Tensor<3>, p: &Tensor<3>) -> Result<Tensor<3>> {
-    let symmetric = Matrix::copied(p, None, Part::Mirrored)?.into_tensor()?;
+    let symmetric = Matrix::copied(p, None, Copied::Mirrored)?.into_tensor()?;
     let half = solve(l, &symmetric, true)?;
     Ok(solve(l, &half.transpose(), true)? * 0.5)
 }

@@ -31,7 +31,7 @@ impl<T: Number> Sets<'_, T> {
 
     /// The adjoint: gradients in each set's features `[points, p]`, and in the coefficients.
     pub fn pull(self, grad: &[T]) -> (Vec<Vec<T>>, Vec<f64>) {
-        let (mut points, mut coefficients) = T::vectorised(Adjoint { sets: self, grad });
+        let (mut points, mut coefficients) = T::vectorised(PairsAdjoint { sets: self, grad });
         let factor = self.program.factor(self.coefficients);
         points.iter_mut().flatten().for_each(|g| *g *= factor);
         let along = coefficients.pop().unwrap_or_default();
@@ -110,12 +110,12 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
     }
 }
 
-struct Adjoint<'a, T> {
+struct PairsAdjoint<'a, T> {
     sets: Sets<'a, T>,
     grad: &'a [T],
 }
 
-impl<T: Number> Work<T> for Adjoint<'_, T> {
+impl<T: Number> Work<T> for PairsAdjoint<'_, T> {
     /// Gradients in the points and in the coefficients; the last is the factor's.
     type Output = (Vec<Vec<T>>, Vec<f64>);
 

@@ -23,7 +23,7 @@ use crate::products::drivers::sparse_gram::{self, SparseGram};
 use crate::products::engine::lanes::{Lanes, Number};
 use crate::products::engine::program::Program;
 use crate::products::engine::schedule::Schedule;
-use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::products::engine::sweep::Sweep;
 use crate::products::engine::tile::{Groups, Panels, panel};
 use crate::threads::{self, GRAIN};
@@ -140,7 +140,7 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 
     /// All of it in parts, if it fits.
-    pub fn whole<L: Lanes<Element = T>>(&self) -> Option<Vec<Part<T>>> {
+    pub fn whole<L: Lanes<Element = T>>(&self) -> Option<Vec<RowsTimesS<T>>> {
         self.fits::<L>().then(|| match self.frame.functions {
             1 => self.gram::<L>().forward(),
             _ => self.parts::<L>().collect(),
@@ -148,7 +148,7 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 
     /// All of it, one chunk after another.
-    fn parts<L: Lanes<Element = T>>(&self) -> impl Iterator<Item = Part<T>> {
+    fn parts<L: Lanes<Element = T>>(&self) -> impl Iterator<Item = RowsTimesS<T>> {
         let segments = self.segments();
         self.chunks::<L>().map(move |rows| self.part(&self.sweep::<L>(&rows), &segments, rows))
     }
@@ -158,16 +158,25 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 
     /// Calls `see` with all parts: those in `whole`, or one chunk after another, computed on the fly.
-    pub fn visit<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, mut see: impl FnMut(&mut [Part<T>])) {
+    pub fn visit<L: Lanes<Element = T>>(
+        &self,
+        whole: Option<&mut Vec<RowsTimesS<T>>>,
+        mut see: impl FnMut(&mut [RowsTimesS<T>]),
+    ) {
         if let Some(parts) = whole {
             return see(parts);
         }
         self.parts::<L>().for_each(|part| see(&mut [part]));
     }
 
-    fn part<L: Lanes<Element = T>>(&self, sweep: &Sweep<L>, segments: &Segments<T>, rows: Range<usize>) -> Part<T> {
+    fn part<L: Lanes<Element = T>>(
+        &self,
+        sweep: &Sweep<L>,
+        segments: &Segments<T>,
+        rows: Range<usize>,
+    ) -> RowsTimesS<T> {
         let values = sparse::forward(sweep, segments, self.blocks(), rows.len());
-        Part { stride: sparse::stride::<L>(rows.len()), rows, functions: self.frame.functions, values }
+        RowsTimesS { stride: sparse::stride::<L>(rows.len()), rows, functions: self.frame.functions, values }
     }
 
     /// Adds up over `strips`, on as many threads as the budget has room for sums.
@@ -185,11 +194,11 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 
     /// `factor` times Sᵀ K S `[i, i]`, from the parts in `whole`, or from parts computed on the fly.
-    pub fn square<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, factor: f64) -> Vec<f64> {
+    pub fn square<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<RowsTimesS<T>>>, factor: f64) -> Vec<f64> {
         let i = self.blocks();
         let mut sks = vec![0.0; i * i];
         self.visit::<L>(whole, |parts| {
-            let strips = parts.iter().flat_map(Part::strips).collect();
+            let strips = parts.iter().flat_map(RowsTimesS::strips).collect();
             self.sum(strips, &mut sks, |strip, sums| self.add_square(strip, sums));
         });
         // Both halves are equal up to rounding.
@@ -221,8 +230,8 @@ impl<'a, T: Number> Projections<'a, T> {
     /// [`whole`](Self::whole) made, or parts that are computed again; its second argument says which.
     pub fn adjoint<L: Lanes<Element = T>>(
         &self,
-        saved: Option<Vec<Part<T>>>,
-        mut replace: impl FnMut(&mut [Part<T>], Origin),
+        saved: Option<Vec<RowsTimesS<T>>>,
+        mut replace: impl FnMut(&mut [RowsTimesS<T>], Origin),
     ) -> Total<T> {
         let (n, Inputs { p, coefficients, s, .. }) = (self.frame.rows(), self.inputs);
         let zeros = |length: usize| vec![T::of(0.0); length];

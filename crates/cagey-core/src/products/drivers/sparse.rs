@@ -29,8 +29,13 @@ pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: u
         L::enter(
             #[inline(always)]
             || {
-                let mut task =
-                    Forward { sweep, segments, width, scratch: sweep.program.scratch(false), columns: sums.block(c) };
+                let mut task = SparseForward {
+                    sweep,
+                    segments,
+                    width,
+                    scratch: sweep.program.scratch(false),
+                    columns: sums.block(c),
+                };
                 sweep.visit(schedule.rows[r].clone(), schedule.columns[c].clone(), &mut task);
             },
         );
@@ -41,7 +46,7 @@ pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: u
     out
 }
 
-struct Forward<'a, L: Lanes> {
+struct SparseForward<'a, L: Lanes> {
     sweep: &'a Sweep<'a, L>,
     segments: &'a Segments<L::Element>,
     /// Rows of the result.
@@ -50,7 +55,7 @@ struct Forward<'a, L: Lanes> {
     columns: MutexGuard<'a, Vec<Wide<L>>>,
 }
 
-impl<L: Lanes> Visitor<L> for Forward<'_, L> {
+impl<L: Lanes> Visitor<L> for SparseForward<'_, L> {
     #[inline(always)]
     fn tile(&mut self, at: &At<L>) {
         let k = self.sweep.program.evaluate(&at.pairs, self.sweep.coefficients, &mut self.scratch);
@@ -91,7 +96,7 @@ pub fn adjoint<L: Lanes>(
         &schedule,
         wanted,
         #[inline(always)]
-        |r, c| Adjoint {
+        |r, c| SparseAdjoint {
             program: sweep.program,
             segments,
             grad: &grad[schedule.columns[c].start * panel::<L>()..],
@@ -110,7 +115,7 @@ pub fn adjoint<L: Lanes>(
     out
 }
 
-struct Adjoint<'a, L: Lanes> {
+struct SparseAdjoint<'a, L: Lanes> {
     program: &'a Program,
     segments: &'a Segments<L::Element>,
     /// Starts at the block's first column.
@@ -121,7 +126,7 @@ struct Adjoint<'a, L: Lanes> {
     rights: Vec<Wide<L>>,
 }
 
-impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
+impl<L: Lanes> Seed<L> for SparseAdjoint<'_, L> {
     #[inline(always)]
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
         let (segments, functions) = (self.segments.of(self.first + at.group), self.segments.functions);

@@ -15,7 +15,7 @@ use crate::products::engine::lanes::Lanes;
 use crate::products::engine::program::{Program, Scratch};
 use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
 use crate::products::engine::schedule::Schedule;
-use crate::products::engine::strips::Part;
+use crate::products::engine::strips::RowsTimesS;
 use crate::products::engine::sweep::{At, Sweep, Visitor};
 use crate::products::engine::tile::{GROUP, PANEL, Wide, add_to_columns, narrow, outer_vector, panel, wide};
 use crate::threads;
@@ -105,7 +105,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     }
 
     /// (K S)ᵀ in parts, without the program's factor.
-    pub fn forward(&self) -> Vec<Part<L::Element>> {
+    pub fn forward(&self) -> Vec<RowsTimesS<L::Element>> {
         // All threads zero the parts, but one thread allocates them: memory that one thread allocates and another frees
         // is not reused.
         let parts: Vec<_> = self.schedule.columns.iter().map(|panels| self.room(panels)).collect();
@@ -118,7 +118,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
                 #[inline(always)]
                 || {
                     let (groups, panels) = (self.schedule.rows[r].clone(), self.schedule.columns[c].clone());
-                    let mut task = Forward {
+                    let mut task = GramForward {
                         gram: self,
                         scratch: self.sweep.program.scratch(false),
                         first: (groups.start, panels.start),
@@ -139,7 +139,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     }
 
     /// Whether the parts are cut as [`forward`](Self::forward) cuts them; the cut depends on the number of threads.
-    pub fn fits(&self, parts: &[Part<L::Element>]) -> bool {
+    pub fn fits(&self, parts: &[RowsTimesS<L::Element>]) -> bool {
         let columns = &self.schedule.columns;
         parts.len() == columns.len() && parts.iter().zip(columns).all(|(part, panels)| part.rows == self.rows(panels))
     }
@@ -149,15 +149,15 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     }
 
     /// A part with room for its numbers, but without numbers.
-    fn room(&self, panels: &Range<usize>) -> Part<L::Element> {
+    fn room(&self, panels: &Range<usize>) -> RowsTimesS<L::Element> {
         let stride = panels.len() * panel::<L>();
-        Part { rows: self.rows(panels), stride, functions: 1, values: Vec::with_capacity(self.i * stride) }
+        RowsTimesS { rows: self.rows(panels), stride, functions: 1, values: Vec::with_capacity(self.i * stride) }
     }
 
     /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor.
     /// Returns the gradients in the features followed by that in S's non-zeros, `[n, p + 1]`, and those in the
     /// coefficients.
-    pub fn adjoint(&self, cotangents: &[Part<L::Element>]) -> (Vec<L::Element>, Vec<f64>) {
+    pub fn adjoint(&self, cotangents: &[RowsTimesS<L::Element>]) -> (Vec<L::Element>, Vec<f64>) {
         let (p, schedule) = (self.sweep.rows.width, &self.schedule);
         let wanted = Wanted { rows: 1, columns: 1, factor: false };
         let found = reverse(
@@ -165,7 +165,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
             schedule,
             wanted,
             #[inline(always)]
-            |r, c| Adjoint {
+            |r, c| GramAdjoint {
                 gram: self,
                 first: (schedule.rows[r].start, schedule.columns[c].start),
                 above: &cotangents[c],
@@ -180,25 +180,25 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     }
 }
 
-struct Forward<'a, L: Lanes> {
+struct GramForward<'a, L: Lanes> {
     gram: &'a SparseGram<'a, L>,
     scratch: Scratch<L>,
     /// The first group and the first panel.
     first: (usize, usize),
     /// The part of the columns.
-    above: MutexGuard<'a, Part<L::Element>>,
+    above: MutexGuard<'a, RowsTimesS<L::Element>>,
     /// The part of the rows, unless it is the same part.
-    below: Option<MutexGuard<'a, Part<L::Element>>>,
+    below: Option<MutexGuard<'a, RowsTimesS<L::Element>>>,
 }
 
 /// Adds the lanes of a group's sums to its place in a row of a part.
 #[inline(always)]
-fn add_group<L: Lanes>(part: &mut Part<L::Element>, row: usize, group: usize, sums: [L; GROUP]) {
+fn add_group<L: Lanes>(part: &mut RowsTimesS<L::Element>, row: usize, group: usize, sums: [L; GROUP]) {
     let start = row * part.stride + group * GROUP;
     part.values[start..][..GROUP].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum.sum());
 }
 
-impl<L: Lanes> Visitor<L> for Forward<'_, L> {
+impl<L: Lanes> Visitor<L> for GramForward<'_, L> {
     #[inline(always)]
     fn tile(&mut self, at: &At<L>) {
         let gram = self.gram;
@@ -233,18 +233,18 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
     fn end_of_group(&mut self, _group: usize) {}
 }
 
-struct Adjoint<'a, L: Lanes> {
+struct GramAdjoint<'a, L: Lanes> {
     gram: &'a SparseGram<'a, L>,
     /// The first group and the first panel.
     first: (usize, usize),
     /// Cotangents of the columns.
-    above: &'a Part<L::Element>,
+    above: &'a RowsTimesS<L::Element>,
     /// Cotangents of the rows.
-    below: &'a Part<L::Element>,
+    below: &'a RowsTimesS<L::Element>,
     rights: Vec<Wide<L>>,
 }
 
-impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
+impl<L: Lanes> Seed<L> for GramAdjoint<'_, L> {
     #[inline(always)]
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
         let gram = self.gram;

@@ -6,7 +6,7 @@ use crate::linalg::real::Real;
 
 /// (K S)ᵀ for some rows of K, or its cotangent.
 #[derive(Debug)]
-pub struct Part<T> {
+pub struct RowsTimesS<T> {
     /// These rows.
     pub rows: Range<usize>,
     /// Columns of the matrix: the rows, and zeros after the last one.
@@ -54,7 +54,7 @@ impl<P> Strip<P> {
     }
 }
 
-impl<T> Part<T> {
+impl<T> RowsTimesS<T> {
     /// Rows of a strip. The strips of several functions are as large as those of one.
     fn width(&self) -> usize {
         WIDTH.div_ceil(self.functions).next_multiple_of(STEP)

@@ -68,7 +68,7 @@ impl HostOp<4> for Actions {
                 x2: into_vec(x2)?,
                 p,
             };
-            let mut value = T::vectorised(Forward { op: self, kept: &kept });
+            let mut value = T::vectorised(ActionsForward { op: self, kept: &kept });
             scale(&mut value, self.program.factor(&kept.coefficients));
             Ok((TensorData::new(value, [self.offsets.len() - 1, n]), Arc::new(kept) as Saved))
         })
@@ -78,7 +78,7 @@ impl HostOp<4> for Actions {
         with_real!(grad.dtype(), T => {
             let kept = recall::<SavedActions<T>>(saved)?;
             let (n, m, p) = (kept.x1.len() / kept.p, kept.s.len(), kept.p);
-            let part = T::vectorised(Adjoint { op: self, kept: &kept, grad: &into_vec(grad)? });
+            let part = T::vectorised(ActionsAdjoint { op: self, kept: &kept, grad: &into_vec(grad)? });
             let factor = self.program.factor(&kept.coefficients);
             let mut x2: Vec<T> = part.rows.chunks_exact(p + 1).flat_map(|row| &row[..p]).copied().collect();
             let mut s: Vec<T> = part.rows.chunks_exact(p + 1).map(|row| row[p]).collect();
@@ -104,7 +104,7 @@ impl HostOp<4> for Actions {
     }
 }
 
-struct Forward<'a, T> {
+struct ActionsForward<'a, T> {
     op: &'a Actions,
     kept: &'a SavedActions<T>,
 }
@@ -115,7 +115,7 @@ impl<T: Number> SavedActions<T> {
     }
 }
 
-impl<T: Number> Work<T> for Forward<'_, T> {
+impl<T: Number> Work<T> for ActionsForward<'_, T> {
     type Output = Vec<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
@@ -126,13 +126,13 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     }
 }
 
-struct Adjoint<'a, T> {
+struct ActionsAdjoint<'a, T> {
     op: &'a Actions,
     kept: &'a SavedActions<T>,
     grad: &'a [T],
 }
 
-impl<T: Number> Work<T> for Adjoint<'_, T> {
+impl<T: Number> Work<T> for ActionsAdjoint<'_, T> {
     type Output = sparse::Gradients<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {

@@ -141,7 +141,7 @@ impl<T: Number> Operands<T> {
     /// The adjoint of [`matrix`](Self::matrix).
     pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
         let (n, m) = (self.rows(), self.columns());
-        let Pulled { mut gradients, factor: along } = T::vectorised(Adjoint { program, kept: self, grad, n, m });
+        let Pulled { mut gradients, factor: along } = T::vectorised(DenseAdjoint { program, kept: self, grad, n, m });
         let factor = program.factor(&self.coefficients);
         [&mut gradients.x1, &mut gradients.x2].into_iter().for_each(|g| scale(g, factor));
         gradients.coefficients.iter_mut().for_each(|c| *c *= factor.f64());
@@ -221,7 +221,7 @@ impl<L: Lanes> Visitor<L> for Writer<'_, L> {
     fn end_of_group(&mut self, _group: usize) {}
 }
 
-struct Adjoint<'a, T> {
+struct DenseAdjoint<'a, T> {
     program: &'a Program,
     kept: &'a Operands<T>,
     grad: &'a [T],
@@ -229,7 +229,7 @@ struct Adjoint<'a, T> {
     m: usize,
 }
 
-impl<T: Number> Work<T> for Adjoint<'_, T> {
+impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
     type Output = Pulled<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {

@@ -82,14 +82,14 @@ struct Row {
 }
 
 /// Some rows, each with the features of itself and of its neighbours, one below the other.
-struct Part {
+struct Neighbourhoods {
     points: Vec<Vec<f64>>,
     rows: Vec<Row>,
 }
 
 struct SavedLocal {
     inputs: Inputs,
-    parts: Vec<Part>,
+    parts: Vec<Neighbourhoods>,
     /// Rows of each part except the last.
     size: usize,
 }
@@ -254,10 +254,10 @@ impl HostOp<4> for Local {
             let rows = rows.zip(covariances.chunks_exact(pairs.len()));
             let rows = rows.map(|(i, covariances)| inputs.row(&pairs, covariances, self.neighbours.of(i)));
             let (rows, values): (Vec<Row>, Vec<[f64; 3]>) = rows.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-            Ok((Part { points, rows }, values))
+            Ok((Neighbourhoods { points, rows }, values))
         };
         let parts = threads::map((0..b).into_par_iter().step_by(size), part).into_iter().collect::<Result<Vec<_>>>()?;
-        let (parts, values): (Vec<Part>, Vec<_>) = parts.into_iter().unzip();
+        let (parts, values): (Vec<Neighbourhoods>, Vec<_>) = parts.into_iter().unzip();
         let rows = || values.iter().flatten();
         let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
         Ok((TensorData::new(values, [3 * b]), Arc::new(SavedLocal { inputs, parts, size })))
@@ -269,7 +269,7 @@ impl HostOp<4> for Local {
         let grad = into_vec::<f64>(grad)?;
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
         let pairs = pairs(h);
-        let part = |(k, part): (usize, &Part)| {
+        let part = |(k, part): (usize, &Neighbourhoods)| {
             let slopes = |(i, row): (usize, &Row)| {
                 let [in_pairs, in_mean, in_covariance] =
                     row.pull(&pairs, self.nugget, [grad[i], grad[b + i], grad[2 * b + i]]);

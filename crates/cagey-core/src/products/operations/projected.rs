@@ -14,7 +14,7 @@ use crate::linalg::real::{Real, dot, into_vec, with_real};
 use crate::products::blocks::{BlockSparse, owners};
 use crate::products::drivers::projections::{Frame, Inputs, Projections, Total};
 use crate::products::engine::lanes::{Lanes, Number, Work};
-use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
@@ -31,7 +31,7 @@ struct Square(Frame);
 struct SavedSquare<T> {
     inputs: Inputs<T>,
     square: Vec<f64>,
-    whole: Mutex<Option<Vec<Part<T>>>>,
+    whole: Mutex<Option<Vec<RowsTimesS<T>>>>,
 }
 
 impl HostOp<3> for Square {
@@ -39,7 +39,7 @@ impl HostOp<3> for Square {
         with_real!(x.dtype(), T => {
             let p = x.shape()[1];
             let inputs = Inputs::<T> { x: into_vec(x)?, p, coefficients: into_vec(coefficients)?, s: into_vec(s)? };
-            let (square, whole) = T::vectorised(Forward(self.0.of(&inputs)));
+            let (square, whole) = T::vectorised(ProjectedForward(self.0.of(&inputs)));
             let (i, factor) = (self.0.blocks(), self.0.program.factor(&inputs.coefficients).f64());
             let scaled: Vec<f64> = square.iter().map(|v| v * factor).collect();
             let kept = SavedSquare { inputs, square, whole: Mutex::new(whole) };
@@ -58,7 +58,7 @@ impl HostOp<3> for Square {
 
 impl Square {
     fn gradients<T: Number>(&self, kept: &SavedSquare<T>, grad: &[f64]) -> Result<[Option<TensorData>; 3]> {
-        let mut total = T::vectorised(Adjoint { op: self, kept, grad });
+        let mut total = T::vectorised(ProjectedAdjoint { op: self, kept, grad });
         self.0.program.pull_factor(dot(grad, &kept.square), &mut total.coefficients);
         let (n, p, length) = (kept.inputs.s.len(), kept.inputs.p, total.coefficients.len());
         let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
@@ -70,10 +70,10 @@ impl Square {
     }
 }
 
-struct Forward<'a, T>(Projections<'a, T>);
+struct ProjectedForward<'a, T>(Projections<'a, T>);
 
-impl<T: Number> Work<T> for Forward<'_, T> {
-    type Output = (Vec<f64>, Option<Vec<Part<T>>>);
+impl<T: Number> Work<T> for ProjectedForward<'_, T> {
+    type Output = (Vec<f64>, Option<Vec<RowsTimesS<T>>>);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let mut whole = self.0.whole::<L>();
@@ -81,13 +81,13 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     }
 }
 
-struct Adjoint<'a, T> {
+struct ProjectedAdjoint<'a, T> {
     op: &'a Square,
     kept: &'a SavedSquare<T>,
     grad: &'a [f64],
 }
 
-impl<T: Number> Work<T> for Adjoint<'_, T> {
+impl<T: Number> Work<T> for ProjectedAdjoint<'_, T> {
     /// All gradients except the factor's.
     type Output = Total<T>;
 
@@ -100,7 +100,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let mut direct = vec![0.0; s.len()];
         let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut total = op.0.of(&kept.inputs).adjoint::<L>(saved, |parts, _| {
-            let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+            let strips: Vec<_> = parts.iter_mut().flat_map(RowsTimesS::strips_mut).collect();
             let gradients = threads::map(strips.into_par_iter(), |mut strip| {
                 let rows = strip.rows.clone();
                 (rows.start, replace(&mut strip, &grad, &owners[rows.clone()], &s[rows]))

@@ -12,14 +12,14 @@ use crate::linalg::dense::{congruence, product, solve, transpose, triangular, vi
 use crate::linalg::real::{dot, into_real, rounded, vectorised};
 use crate::products::drivers::projections::{Frame, Inputs, Origin, Projections, Total};
 use crate::products::engine::lanes::{Lanes, Number, Work};
-use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::threads::{self, GRAIN};
 
 /// Gradients in the features, the coefficients, S, and the targets with their noise.
 pub(super) fn gradients<T: Number>(frame: &Frame, kept: &SavedExplained<T>, grad: &[f64]) -> [Option<TensorData>; 4] {
     let (n, all) = (frame.rows(), kept.targets.len());
     let cotangents = OfRows { divergence: grad[0], mean: &grad[2..][..all], variance: &grad[2 + all..] };
-    let (mut total, along, direct) = T::vectorised(Adjoint { frame, kept, of: cotangents });
+    let (mut total, along, direct) = T::vectorised(ExplainedAdjoint { frame, kept, of: cotangents });
     frame.program.pull_factor(along, &mut total.coefficients);
     let (p, length) = (kept.inputs.p, total.coefficients.len());
     let [s, targets, spread] = direct;
@@ -40,13 +40,13 @@ struct OfRows<'a> {
     variance: &'a [f64],
 }
 
-struct Adjoint<'a, T> {
+struct ExplainedAdjoint<'a, T> {
     frame: &'a Frame,
     kept: &'a SavedExplained<T>,
     of: OfRows<'a>,
 }
 
-impl<T: Number> Work<T> for Adjoint<'_, T> {
+impl<T: Number> Work<T> for ExplainedAdjoint<'_, T> {
     /// The gradients through SᵀK, that in the kernel's factor, and the direct gradients in S on the left, in targets
     /// and in noise.
     type Output = (Total<T>, f64, [Vec<f64>; 3]);
@@ -61,7 +61,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let (n, all_rows) = (frame.rows(), kept.targets.len());
         let mut direct = [const { Vec::new() }; 3].map(|_: Vec<f64>| vec![0.0; all_rows]);
         let total = all.adjoint::<L>(saved, |parts, origin| {
-            let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+            let strips: Vec<_> = parts.iter_mut().flat_map(RowsTimesS::strips_mut).collect();
             let gradients = threads::map(strips.into_par_iter(), |mut strip| {
                 (strip.rows.clone(), cotangents.replace(&mut strip, origin))
             });
@@ -88,7 +88,7 @@ fn whitened<T: Number, P: AsRef<[T]>>(strip: &Strip<P>, origin: Origin, lower: &
 /// `Σ_n A_n η_n A_nᵀ` (the lower triangle) and `Σ_n A_n α_n` for the cotangents α of means and η of covariances.
 fn weighted_sums<T: Number, L: Lanes<Element = T>>(
     (frame, all): (&Frame, &Projections<T>),
-    saved: Option<&mut Vec<Part<T>>>,
+    saved: Option<&mut Vec<RowsTimesS<T>>>,
     (lower, scale): (&[f64], f64),
     of: OfRows,
 ) -> Vec<f64> {
@@ -99,7 +99,7 @@ fn weighted_sums<T: Number, L: Lanes<Element = T>>(
     let equal = |first: &f64| latents == 1 && of.variance.iter().all(|weight| weight == first);
     let same = of.variance.first().copied().filter(equal);
     all.visit::<L>(saved, |parts| {
-        let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
+        let strips: Vec<_> = parts.iter().flat_map(RowsTimesS::strips).collect();
         all.sum(strips, &mut sums, |strip, sums| {
             let (rows, width) = (strip.rows.clone(), latents * strip.rows.len());
             let a = whitened::<T, _>(strip, origin, lower, scale);

@@ -32,7 +32,7 @@ use crate::linalg::real::{dot, into_real, into_vec, vectorised, widened, with_re
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
-use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
@@ -115,7 +115,7 @@ struct SavedExplained<T> {
     spread: Vec<f64>,
     solved: Solved,
     /// A, if it fits.
-    whole: Mutex<Option<Vec<Part<T>>>>,
+    whole: Mutex<Option<Vec<RowsTimesS<T>>>>,
 }
 
 /// The results of the solve.
@@ -151,7 +151,7 @@ impl HostOp<4> for Explain {
                 }
             };
             let Ready { inputs, gram, mut whole } = ready;
-            let forward = Forward {
+            let forward = ExplainedForward {
                 frame: &self.frame, inputs: &inputs, gram, whole: &mut whole, noisy: [&targets, &spread]
             };
             let solved = T::vectorised(forward)?;
@@ -171,18 +171,18 @@ impl HostOp<4> for Explain {
     }
 }
 
-struct Forward<'a, T> {
+struct ExplainedForward<'a, T> {
     frame: &'a Frame,
     inputs: &'a Inputs<T>,
     /// G.
     gram: Vec<f64>,
     /// (K S)ᵀ, from which A is computed.
-    whole: &'a mut Option<Vec<Part<T>>>,
+    whole: &'a mut Option<Vec<RowsTimesS<T>>>,
     /// Targets and the variances of their noise.
     noisy: [&'a [f64]; 2],
 }
 
-impl<T: Number> Work<T> for Forward<'_, T> {
+impl<T: Number> Work<T> for ExplainedForward<'_, T> {
     type Output = Result<Solved>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
@@ -208,7 +208,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         let scale = frame.program.factor(&inputs.coefficients).f64();
         let mut rows = vec![0.0; (1 + latents) * latents * n];
         frame.of(inputs).visit::<L>(whole.as_mut(), |parts| {
-            let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+            let strips: Vec<_> = parts.iter_mut().flat_map(RowsTimesS::strips_mut).collect();
             let told = threads::map(strips.into_par_iter(), |mut strip| {
                 let told = tell(&mut strip, latents, &lower, &weights, scale);
                 (strip.rows, told)

@@ -15,7 +15,7 @@ use crate::linalg::real::{into_real, into_vec, vectorised, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
-use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
@@ -80,7 +80,7 @@ pub(super) struct Ready<T> {
     /// G = SᵀKS `[i, i]`.
     pub gram: Vec<f64>,
     /// (K S)ᵀ without the kernel's factor, if it fits.
-    pub whole: Option<Vec<Part<T>>>,
+    pub whole: Option<Vec<RowsTimesS<T>>>,
 }
 
 impl<T: Number> Ready<T> {
@@ -98,12 +98,12 @@ impl<T: Number> Ready<T> {
         &self,
         frame: &Frame,
         count: usize,
-        cut: fn(&Part<T>) -> Vec<Strip<&[T]>>,
+        cut: fn(&RowsTimesS<T>) -> Vec<Strip<&[T]>>,
         of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync,
     ) -> Vec<f64> {
         let n = frame.rows();
         let mut all = vec![0.0; count * n];
-        let mut see = |parts: &[Part<T>]| {
+        let mut see = |parts: &[RowsTimesS<T>]| {
             let strips: Vec<_> = parts.iter().flat_map(cut).collect();
             let each = threads::map(strips.into_par_iter(), |strip| (strip.rows.clone(), of(strip)));
             each.iter().for_each(|(rows, part)| place(&mut all, n, rows, part));
@@ -124,7 +124,7 @@ impl<T: Number> Products for Ready<T> {
     fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64> {
         let weights: Vec<f64> = weights.iter().map(|weight| weight * self.scale(frame)).collect();
         let latents = frame.functions;
-        self.of_rows(frame, latents, Part::long_strips, |strip| {
+        self.of_rows(frame, latents, RowsTimesS::long_strips, |strip| {
             let rows = strip.rows.len();
             let mut sums = vec![0.0; latents * rows];
             vectorised(|| {
@@ -140,7 +140,7 @@ impl<T: Number> Products for Ready<T> {
 
     fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64> {
         let (i, latents, scale) = (frame.blocks(), frame.functions, self.scale(frame));
-        self.of_rows(frame, latents * latents, Part::strips, |strip| {
+        self.of_rows(frame, latents * latents, RowsTimesS::strips, |strip| {
             let (rows, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
             let width = latents * rows;
             solve::lower(view(lower, i), view_mut(&mut a, width));
@@ -162,7 +162,7 @@ struct Make<'a, T> {
 }
 
 impl<T: Number> Work<T> for Make<'_, T> {
-    type Output = (Vec<f64>, Option<Vec<Part<T>>>);
+    type Output = (Vec<f64>, Option<Vec<RowsTimesS<T>>>);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let all = self.frame.of(self.inputs);
@@ -177,7 +177,7 @@ struct Anew<'a, T, F> {
     see: F,
 }
 
-impl<T: Number, F: FnMut(&[Part<T>])> Work<T> for Anew<'_, T, F> {
+impl<T: Number, F: FnMut(&[RowsTimesS<T>])> Work<T> for Anew<'_, T, F> {
     type Output = ();
 
     fn run<L: Lanes<Element = T>>(mut self) {

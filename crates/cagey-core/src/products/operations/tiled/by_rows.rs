@@ -21,7 +21,7 @@ use crate::scope::Scope;
 /// As [`kv`](super::kv).
 pub fn projected(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
     let none = Tensor::zeros([1, 1], (scope.device(), scope.wide()));
-    by_rows(kernel, scope, x, blocks, none, Part::Projected)
+    by_rows(kernel, scope, x, blocks, none, Wanted::Projected)
 }
 
 /// What the block-sparse projections Sᵀt explain about the rows, in the scope's wide type, for targets `t [n]` with
@@ -38,7 +38,7 @@ pub fn explained(
 ) -> Result<Explained> {
     of_blocks(blocks, noisy, projected(kernel, scope, x, blocks)?, |lower, values| {
         let solved = Tensor::cat(vec![lower, values], 1);
-        by_rows(kernel, scope, x, blocks, solved, Part::Explained)
+        by_rows(kernel, scope, x, blocks, solved, Wanted::Explained)
     })
 }
 
@@ -48,7 +48,7 @@ fn by_rows(
     x: &Tensor<2>,
     blocks: &BlockSparse,
     solved: Tensor<2>,
-    part: Part,
+    part: Wanted,
 ) -> Result<Tensor<2>> {
     let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) };
     let op = OnTensors(ByRows { product, part, wide: scope.wide() });
@@ -58,7 +58,7 @@ fn by_rows(
 
 /// What is computed from the chunks of K S.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum Wanted {
     /// Sᵀ(K S) `[i, i]`, the sum over all chunks.
     Projected,
     /// Means and explained variances `[2, n]`, a chunk's beside the next one's.
@@ -69,7 +69,7 @@ enum Part {
 #[derive(Debug)]
 struct ByRows {
     product: Product,
-    part: Part,
+    part: Wanted,
     /// The type of the output.
     wide: DType,
 }
@@ -83,11 +83,11 @@ impl ByRows {
     }
 
     /// The part of a chunk.
-    fn of(&self, ks: Tensor<2>, s: Tensor<2>, solved: Tensor<2>) -> Result<Tensor<2>> {
+    fn applied(&self, ks: Tensor<2>, s: Tensor<2>, solved: Tensor<2>) -> Result<Tensor<2>> {
         let (i, ks) = (ks.dims()[1], ks.cast(self.wide));
         match self.part {
-            Part::Projected => Ok(s.cast(self.wide).transpose().matmul(ks)),
-            Part::Explained => {
+            Wanted::Projected => Ok(s.cast(self.wide).transpose().matmul(ks)),
+            Wanted::Explained => {
                 let (lower, values) = (solved.clone().narrow(1, 0, i), solved.narrow(1, i, 1));
                 of_rows(ks.transpose(), lower, values, (1, false))
             }
@@ -105,11 +105,11 @@ impl TensorOp<4> for ByRows {
         let scope = product.scope(Scope::new(product.tiles.compute)?, inputs);
         let parts = product.tiles.ranges(x1.dims()[0]).map(|r| {
             let [s, _] = self.actions(v, &r);
-            self.of(product.chunk(inputs, &scope, &r)?, s, solved.clone())
+            self.applied(product.chunk(inputs, &scope, &r)?, s, solved.clone())
         });
         let joined = match self.part {
-            Part::Projected => parts.reduce(|sum, part| Ok(sum? + part?)),
-            Part::Explained => Some(parts.collect::<Result<_>>().map(|parts| Tensor::cat(parts, 1))),
+            Wanted::Projected => parts.reduce(|sum, part| Ok(sum? + part?)),
+            Wanted::Explained => Some(parts.collect::<Result<_>>().map(|parts| Tensor::cat(parts, 1))),
         };
         joined.unwrap_or_else(|| Err(Error::shape("inputs", "at least one row", "none")))
     }
@@ -124,10 +124,10 @@ impl TensorOp<4> for ByRows {
             let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
             let [s, mask] = self.actions(v, &r);
             let (ks, s, solved) = (leaf(product.chunk(inputs, &scope, &r)?), leaf(s), leaf(solved.clone()));
-            let value = self.of(ks.clone(), s.clone(), solved.clone())?;
+            let value = self.applied(ks.clone(), s.clone(), solved.clone())?;
             let grad = match self.part {
-                Part::Projected => grad.clone(),
-                Part::Explained => grad.clone().narrow(1, r.start, r.len()),
+                Wanted::Projected => grad.clone(),
+                Wanted::Explained => grad.clone().narrow(1, r.start, r.len()),
             };
             let mut slopes = (value * Tensor::from_inner(grad)).sum().backward();
             if let Some(in_ks) = ks.grad_remove(&mut slopes) {
