@@ -247,7 +247,7 @@ fn kernels_for_other_columns_are_refused() {
     let two = scope.matrix(&[0.1, 0.2, 0.3, 0.4], 2, 2);
     let wide = Kernel::leaf(rbf(), 3).with("lengthscale", &[1.0, 2.0, 3.0]).unwrap();
     let kernels = [
-        Kernel::leaf(rbf(), 1).on(&[5]),
+        Kernel::leaf(rbf(), 1).on(&[5]).unwrap(),
         Kernel::parse("periodic(ard) + rbf(ard)", 3).unwrap(),
         Kernel::parse("projection(rbf, dim=2)", 3).unwrap(),
         wide.clone(),

@@ -172,7 +172,8 @@ impl Scope {
     /// [`Parameters::free_raw`].
     ///
     /// # Errors
-    /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite.
+    /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite, [`Error::Shape`] for a loss of
+    /// several values, [`Error::Usage`] for one that was not made of this scope's parameters.
     pub fn gradient(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<f64>)> {
         let (value, slopes) = self.slopes(loss, parameters)?;
         let mut gradient: Vec<f64> = Vec::new();
@@ -193,6 +194,10 @@ impl Scope {
     /// As [`gradient`](Self::gradient).
     #[doc(hidden)]
     pub fn slopes(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<Vec<f64>>)> {
+        if loss.dims() != [1] {
+            let got = format!("{:?}: a sum over the rows is missing", loss.dims());
+            return Err(Error::shape("the loss", "one value, `[1]`", got));
+        }
         let tracked = loss.is_tracked();
         // Errors of other graphs, of which nobody asked.
         host::failure();
@@ -207,6 +212,13 @@ impl Scope {
             leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients))
         });
         let tensors: Vec<Option<Tensor<1>>> = tensors.collect();
+        if !tensors.is_empty() && tensors.iter().all(Option::is_none) {
+            return Err(Error::Usage(
+                "the loss depends on no free parameter of this scope: compute it in the scope that is asked for its \
+                 gradient (a training scope), without `detach` or a way over the host"
+                    .into(),
+            ));
+        }
         // In one tensor, so that the host waits for the device once.
         let loss = if loss.is_autodiff() { loss.inner() } else { loss };
         let mut all = vec![loss.cast(self.wide())];

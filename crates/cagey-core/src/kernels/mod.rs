@@ -109,6 +109,12 @@ impl Leaf {
     fn values(&self, scope: &Scope) -> Vec<Tensor<1>> {
         self.parameters.iter().map(|p| scope.value(p)).collect()
     }
+
+    /// k(x1, x2) `[n, m]` by the form, in the shape and type that it promises.
+    fn cross(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
+        let values = self.form.cross(&self.values(scope), self.columns(scope, x1)?, self.columns(scope, x2)?)?;
+        kept(&format!("`cross` of the kernel form `{}`", self.form.name()), scope, [x1.dims()[0], x2.dims()[0]], values)
+    }
 }
 
 impl Kernel {
@@ -132,12 +138,33 @@ impl Kernel {
         Self::Transformed(Transformed { transform, parameters, kernel: Box::new(self) })
     }
 
-    /// The same leaf on a subset of the columns (no effect on composed kernels).
-    pub fn on(mut self, dims: &[usize]) -> Self {
-        if let Self::Leaf(leaf) = &mut self {
-            leaf.dims = Some(dims.to_vec());
+    /// The same kernel of these columns alone: its first column is `dims[0]`, and so on.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) for a kernel of transformed inputs, which takes all columns, and for one that
+    /// already chooses a column which is not among these.
+    pub fn on(mut self, dims: &[usize]) -> Result<Self> {
+        self.narrow(dims)?;
+        Ok(self)
+    }
+
+    fn narrow(&mut self, dims: &[usize]) -> Result<()> {
+        match self {
+            Self::Leaf(Leaf { dims: own @ None, .. }) => *own = Some(dims.to_vec()),
+            Self::Leaf(Leaf { dims: Some(own), form, .. }) => {
+                for column in own {
+                    let name = form.name();
+                    let missing = || format!("`{name}` takes column {column}, and there are {} columns", dims.len());
+                    *column = *dims.get(*column).ok_or_else(|| Error::Usage(missing()))?;
+                }
+            }
+            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().try_for_each(|part| part.narrow(dims))?,
+            Self::Transformed(t) => {
+                let name = t.transform.name();
+                return Err(Error::Usage(format!("`{name}` takes all columns; choose columns within the transform")));
+            }
         }
-        self
+        Ok(())
     }
 
     /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
@@ -178,9 +205,7 @@ impl Kernel {
     /// Errors of a user's form.
     pub fn cross(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
-            Self::Leaf(leaf) => {
-                leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1)?, leaf.columns(scope, x2)?)
-            }
+            Self::Leaf(leaf) => leaf.cross(scope, x1, x2),
             Self::Sum(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a + b),
             Self::Product(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1)?, &t.map(scope, x2)?),
@@ -195,7 +220,7 @@ impl Kernel {
         match self {
             Self::Leaf(leaf) => match self.lower(scope, x)? {
                 Some(lowered) => lowered.gram(),
-                None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x)?, leaf.columns(scope, x)?),
+                None => leaf.cross(scope, x, x),
             },
             Self::Sum(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a + b),
             Self::Product(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a * b),
@@ -209,7 +234,10 @@ impl Kernel {
     /// As [`cross`](Self::cross).
     pub fn diag(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         match self {
-            Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)?),
+            Self::Leaf(leaf) => {
+                let values = leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)?)?;
+                kept(&format!("`diag` of the kernel form `{}`", leaf.form.name()), scope, [x.dims()[0]], values)
+            }
             Self::Sum(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a + b),
             Self::Product(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)?),
@@ -266,8 +294,19 @@ impl Transformed {
             }
         }
         let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
-        Ok(self.transform.apply(&values, x.clone()))
+        let name = self.transform.name();
+        let mapped = self.transform.apply(&values, x.clone());
+        kept(&format!("the transform `{name}`"), scope, [x.dims()[0], self.transform.output_dim(d)], mapped)
     }
+}
+
+/// What a user's piece returned, if it has the shape and type that it promises.
+fn kept<const D: usize>(what: &str, scope: &Scope, shape: [usize; D], values: Tensor<D>) -> Result<Tensor<D>> {
+    if values.dims() == shape && values.dtype() == scope.dtype() {
+        return Ok(values);
+    }
+    let shown = |shape: &[usize], dtype| format!("{shape:?} of {dtype:?}");
+    Err(Error::shape(what, shown(&shape, scope.dtype()), shown(&values.dims(), values.dtype())))
 }
 
 impl std::fmt::Display for Kernel {
