@@ -1,11 +1,11 @@
 //! Predictions under likelihoods other than the Gaussian, and how well they fit.
 
-use crate::likelihoods::quadrature::adaptive;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{pearson_dispersion, randomised_pit};
 use super::regression::pit_curve;
+use crate::likelihoods::quadrature::adaptive;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result, threads};
 

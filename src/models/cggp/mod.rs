@@ -10,7 +10,15 @@ mod objective;
 mod options;
 mod posterior;
 
+use serde::{Deserialize, Serialize};
+
+pub use objective::Estimate;
+pub use posterior::CgPosterior;
+
+use super::Batch;
 use crate::device::Compute;
+use crate::error::Result;
+use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
@@ -18,15 +26,6 @@ use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start;
 use crate::scope::{Scope, to_f64};
-use serde::{Deserialize, Serialize};
-
-pub use objective::Estimate;
-pub use posterior::CgPosterior;
-
-use super::Batch;
-
-use crate::error::Result;
-use crate::kernels::Kernel;
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
 use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
 

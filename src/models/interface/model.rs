@@ -1,12 +1,13 @@
 //! What an optimiser needs from a model.
 
-use crate::error::{Error, Result};
-use burn::tensor::Tensor;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use burn::tensor::Tensor;
+
 use crate::device::Precision;
+use crate::error::{Error, Result};
 use crate::models::Batch;
 use crate::params::Parameters;
 use crate::scope::{BUDGET, Scope};

@@ -1,12 +1,12 @@
 //! The rows of parts, as far as this process has them.
 
-use crate::error::{Error, Result};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Crew;
+use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::minibatch::Rows;
 

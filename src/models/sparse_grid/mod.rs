@@ -26,23 +26,23 @@ pub mod grids;
 mod options;
 mod posterior;
 
-use crate::advice::Advice;
-use crate::error::{Error, Result};
-use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
-use crate::models::sgpr::{self, Sgpr, SgprPosterior};
-use crate::models::{Batch, Model, Observations};
 use burn::tensor::Tensor;
 pub use domain::Domain;
 pub use grids::{COLUMNS, Grid, Grids, POINTS};
 pub use options::{Combination, SparseGridOptions};
 pub use posterior::SparseGridPosterior;
 
+use crate::advice::Advice;
 use crate::device::Compute;
+use crate::error::{Error, Result};
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::process::Process;
+use crate::models::sgpr::{self, Sgpr, SgprPosterior};
 use crate::models::start::start;
+use crate::models::{Batch, Model, Observations};
 use crate::params::Parameter;
 use crate::scope::Scope;
 

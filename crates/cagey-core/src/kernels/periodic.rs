@@ -13,136 +13,97 @@ fn circle(angles: Tensor<2>) -> [Tensor<2>; 2] {
     [angles.clone().cos(), angles.sin()]
 }
 
+/// A kernel whose parameters all start at 1.
+#[derive(Debug)]
+struct Wave {
+    name: &'static str,
+    ard: &'static [&'static str],
+    parameters: &'static [(&'static str, Unit)],
+    lower: fn(&[Tensor<1>], Tensor<2>) -> Lowered,
+}
+
+impl Form for Wave {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn ard(&self) -> &[&str] {
+        self.ard
+    }
+
+    fn parameters(&self, _d: usize) -> Vec<Parameter> {
+        self.parameters.iter().map(|(name, unit)| Parameter::positive(name, *unit, &[1.0])).collect()
+    }
+
+    fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
+        Some((self.lower)(p, x))
+    }
+}
+
+/// Parameters of a periodic kernel.
+const PERIODIC: &[(&str, Unit)] =
+    &[("period", Unit::Length), ("lengthscale", Unit::None), ("variance", Unit::Variance)];
+
 /// variance · exp(−2 Σ_d sin²(π(x_d − z_d)/period_d)/lengthscale_d²); lengthscales are pure numbers.
 ///
 /// With e(x) = (cos, sin)(2πx/period), ‖e(x) − e(z)‖² = 4 sin²(π(x − z)/period): an RBF kernel on a circle.
-#[derive(Debug)]
-pub struct Periodic;
-
-/// The periodic kernel, one period per input.
 pub fn periodic() -> Arc<dyn Form> {
-    Arc::new(Periodic)
-}
-
-impl Form for Periodic {
-    fn name(&self) -> &str {
-        "periodic"
-    }
-
-    fn ard(&self) -> &[&str] {
-        &["lengthscale", "period"]
-    }
-
-    fn parameters(&self, _d: usize) -> Vec<Parameter> {
-        vec![
-            Parameter::positive("period", Unit::Length, &[1.0]),
-            Parameter::positive("lengthscale", Unit::None, &[1.0]),
-            Parameter::positive("variance", Unit::Variance, &[1.0]),
-        ]
-    }
-
-    fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let lengthscale = p[1].clone().unsqueeze::<2>();
-        let features = circle(x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).map(|e| e / lengthscale.clone());
-        let features = Tensor::cat(features.to_vec(), 1);
-        Some(Lowered::term(Metric::SquaredDistance, Profile::Rbf, features, Some(p[2].clone())))
-    }
+    Arc::new(Wave {
+        name: "periodic",
+        ard: &["lengthscale", "period"],
+        parameters: PERIODIC,
+        lower: |p, x| {
+            let lengthscale = p[1].clone().unsqueeze::<2>();
+            let features = circle(x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).map(|e| e / lengthscale.clone());
+            let features = Tensor::cat(features.to_vec(), 1);
+            Lowered::term(Metric::SquaredDistance, Profile::Rbf, features, Some(p[2].clone()))
+        },
+    })
 }
 
 /// variance · exp(−2 sin²(π‖x − z‖/period)/lengthscale²).
-#[derive(Debug)]
-pub struct PeriodicNorm;
-
-/// The periodic kernel of the distance.
 pub fn periodic_norm() -> Arc<dyn Form> {
-    Arc::new(PeriodicNorm)
-}
-
-impl Form for PeriodicNorm {
-    fn name(&self) -> &str {
-        "periodic_norm"
-    }
-
-    fn ard(&self) -> &[&str] {
-        &[]
-    }
-
-    fn parameters(&self, _d: usize) -> Vec<Parameter> {
-        vec![
-            Parameter::positive("period", Unit::Length, &[1.0]),
-            Parameter::positive("lengthscale", Unit::None, &[1.0]),
-            Parameter::positive("variance", Unit::Variance, &[1.0]),
-        ]
-    }
-
-    fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some(Lowered::Term(Box::new(Term {
-            metric: Metric::SquaredDistance,
-            profile: Profile::PeriodicNorm,
-            features: x / p[0].clone().unsqueeze::<2>(),
-            shape: Some(p[1].clone()),
-            variance: Some(p[2].clone()),
-        })))
-    }
+    Arc::new(Wave {
+        name: "periodic_norm",
+        ard: &[],
+        parameters: PERIODIC,
+        lower: |p, x| {
+            Lowered::Term(Box::new(Term {
+                metric: Metric::SquaredDistance,
+                profile: Profile::PeriodicNorm,
+                features: x / p[0].clone().unsqueeze::<2>(),
+                shape: Some(p[1].clone()),
+                variance: Some(p[2].clone()),
+            }))
+        },
+    })
 }
 
 /// variance · cos(π‖x − z‖/period). Positive semi-definite in one dimension only.
-#[derive(Debug)]
-pub struct CosineNorm;
-
-/// The cosine kernel of the distance.
 pub fn cosine_norm() -> Arc<dyn Form> {
-    Arc::new(CosineNorm)
-}
-
-impl Form for CosineNorm {
-    fn name(&self) -> &str {
-        "cosine_norm"
-    }
-
-    fn ard(&self) -> &[&str] {
-        &[]
-    }
-
-    fn parameters(&self, _d: usize) -> Vec<Parameter> {
-        vec![
-            Parameter::positive("period", Unit::Length, &[1.0]),
-            Parameter::positive("variance", Unit::Variance, &[1.0]),
-        ]
-    }
-
-    fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let features = x / p[0].clone().unsqueeze::<2>();
-        Some(Lowered::term(Metric::SquaredDistance, Profile::CosineNorm, features, Some(p[1].clone())))
-    }
+    Arc::new(Wave {
+        name: "cosine_norm",
+        ard: &[],
+        parameters: &[("period", Unit::Length), ("variance", Unit::Variance)],
+        lower: |p, x| {
+            let features = x / p[0].clone().unsqueeze::<2>();
+            Lowered::term(Metric::SquaredDistance, Profile::CosineNorm, features, Some(p[1].clone()))
+        },
+    })
 }
 
 /// variance · cos(2π Σ_d (x_d − z_d)/lengthscale_d): an inner product on the circle.
-#[derive(Debug)]
-pub struct CosineSum;
-
-/// The cosine kernel of a weighted sum of coordinate differences.
 pub fn cosine_sum() -> Arc<dyn Form> {
-    Arc::new(CosineSum)
-}
-
-impl Form for CosineSum {
-    fn name(&self) -> &str {
-        "cosine_sum"
-    }
-
-    fn parameters(&self, _d: usize) -> Vec<Parameter> {
-        vec![
-            Parameter::positive("lengthscale", Unit::Length, &[1.0]),
-            Parameter::positive("variance", Unit::Variance, &[1.0]),
-        ]
-    }
-
-    fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let angles = (x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).sum_dim(1);
-        let features = Tensor::cat(circle(angles).to_vec(), 1);
-        Some(Lowered::term(Metric::InnerProduct, Profile::Identity, features, Some(p[1].clone())))
-    }
+    Arc::new(Wave {
+        name: "cosine_sum",
+        ard: &["lengthscale"],
+        parameters: &[("lengthscale", Unit::Length), ("variance", Unit::Variance)],
+        lower: |p, x| {
+            let angles = (x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).sum_dim(1);
+            let features = Tensor::cat(circle(angles).to_vec(), 1);
+            Lowered::term(Metric::InnerProduct, Profile::Identity, features, Some(p[1].clone()))
+        },
+    })
 }
 
 /// Σ_q weight_q exp(−2π² Σ_d (bandwidth_qd τ_d)²) cos(2π Σ_d frequency_qd τ_d), τ = x − z: the Fourier dual of a
