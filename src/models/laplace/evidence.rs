@@ -6,6 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::correction::Correction;
+use super::left::Left;
 use super::mode::Mode;
 use super::system::Gram;
 use super::tangent::Tangent;
@@ -55,10 +56,8 @@ struct SavedEvidence {
 /// The corrections of all rows, if there are any.
 struct Corrected {
     rows: Vec<Correction>,
-    /// `L_B⁻¹ √W K` `[n, n]`.
-    white: Vec<f64>,
-    /// The covariance of the latent values `[n, n]`.
-    spread: Vec<f64>,
+    /// The covariances of the latent values.
+    left: Left,
 }
 
 impl Corrected {
@@ -82,12 +81,10 @@ impl Evidence {
         let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
         let mut corrected = None;
         if self.corrected && task.is_corrected() {
-            let white = mode.system.whiten(0, task.gram.of(0))?;
-            let spread = mode.system.left(task.gram.of(0), &white);
-            let variances: Vec<f64> = spread.iter().step_by(self.rows.len() + 1).copied().collect();
-            let rows = task.corrections(&mode.f, &variances, self.own);
+            let left = Left::new(&mode.system, task.gram);
+            let rows = task.corrections(&mode.f, &left.variances, self.own);
             value -= rows.iter().map(|row| row.value).sum::<f64>();
-            corrected = Some(Corrected { rows, white, spread });
+            corrected = Some(Corrected { rows, left });
         }
         let output = TensorData::new(vec![value], [1]).convert_dtype(dtype);
         Ok((output, Arc::new(SavedEvidence { covariances, means, mode, corrected })))
@@ -104,16 +101,13 @@ impl Evidence {
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
         let mut blocks = match corrected {
-            Some(Corrected { spread, .. }) => {
-                (0..n).map(|i| task.gram.of(0)[i * (n + 1)] - spread[i * (n + 1)]).collect()
+            Some(Corrected { left, .. }) => {
+                let prior = task.gram.of(0).iter().step_by(n + 1);
+                prior.zip(&left.variances).map(|(prior, left)| prior - left).collect()
             }
             None => system.explained(|latent| task.gram.of(latent), n)?,
         };
-        let lost = corrected.as_ref().map(|corrected| {
-            let slopes = corrected.slopes();
-            let squares = |row: &[f64]| row.iter().zip(&slopes).map(|(s, d)| d * s * s).sum::<f64>();
-            threads::map(corrected.spread.par_chunks(n), squares)
-        });
+        let lost = corrected.as_ref().map(|corrected| corrected.left.squares(&corrected.slopes()));
         for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
             // Half of the prior variance that remains.
             block.iter_mut().for_each(|b| *b *= -0.5);
@@ -140,16 +134,20 @@ impl Evidence {
             }
         }
 
-        let pulled = corrected.as_ref().map(|corrected| system.left_pulled(&corrected.white, &corrected.slopes()));
-        let pulled = pulled.transpose()?;
         let square = n * n;
         let mut in_covariances = vec![0.0; covariances.len()];
         let mut in_means = vec![0.0; means.len()];
         for latent in 0..latents {
             let (a, s) = (&weights[latent * n..][..n], &way[latent * n..][..n]);
             let place = latent.min(covariances.len() / square - 1);
-            let mut block = system.block(latent)?;
-            block.iter_mut().zip(pulled.iter().flatten()).for_each(|(c, pulled)| *c -= 2.0 * pulled);
+            let block = match corrected {
+                Some(corrected) => {
+                    let mut block = corrected.left.block();
+                    corrected.left.subtract_pulled(&corrected.slopes(), &mut block);
+                    block
+                }
+                None => system.block(latent)?,
+            };
             let into = in_covariances[place * square..][..square].par_chunks_mut(n).zip(block.par_chunks(n));
             threads::for_each(into.enumerate(), |(i, (into, block))| {
                 for (j, (into, c)) in into.iter_mut().zip(block).enumerate() {

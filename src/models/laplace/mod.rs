@@ -23,6 +23,7 @@
 
 mod correction;
 mod evidence;
+mod left;
 mod mode;
 mod options;
 mod posterior;
@@ -142,7 +143,7 @@ impl GpModel for LaplaceGp {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let latents = self.likelihood.latents() as f64;
-        let matrices = self.priors.len() as f64 + 2.0 * latents + if self.corrected { 6.0 } else { 3.0 };
+        let matrices = self.priors.len() as f64 + 2.0 * latents + if self.corrected { 4.0 } else { 3.0 };
         size.data(compute) + 8.0 * matrices * (size.rows as f64).powi(2)
     }
 

@@ -5,6 +5,9 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::models::posterior::{column_squares, combine};
 
+/// The least root of a curvature. Formulas divide by roots, and a product of two is a number still.
+const LEAST: f64 = 1e-100;
+
 /// Covariances of the latent functions at n rows: one matrix `[n, n]` for all functions, or one after another for each.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gram<'a> {
@@ -50,7 +53,8 @@ impl System {
     /// For curvatures `d` `[L, n]`.
     pub fn new(gram: Gram, d: &[f64], centred: bool) -> Result<Self> {
         let n = gram.n;
-        let roots: Vec<Vec<f64>> = d.chunks_exact(n).map(|d| d.iter().map(|d| d.sqrt()).collect()).collect();
+        let root = |d: &f64| d.sqrt().max(LEAST);
+        let roots: Vec<Vec<f64>> = d.chunks_exact(n).map(|d| d.iter().map(root).collect()).collect();
         let factor = |(latent, root): (usize, &Vec<f64>)| {
             let mut b = gram.of(latent).to_vec();
             scale(&mut b, root, root);
@@ -71,6 +75,16 @@ impl System {
 
     fn latents(&self) -> usize {
         self.roots.len()
+    }
+
+    /// √d of a latent function `[n]`.
+    pub fn roots(&self, latent: usize) -> &[f64] {
+        &self.roots[latent]
+    }
+
+    /// `B_l⁻¹`, row-major `[n, n]`.
+    pub fn inverse(&self, latent: usize) -> Vec<f64> {
+        self.factors[latent].clone().inverse()
     }
 
     /// `ln|I + W K|`.
@@ -102,7 +116,7 @@ impl System {
 
     /// `E_l`, row-major `[n, n]`.
     fn part(&self, latent: usize) -> Vec<f64> {
-        let mut e = self.factors[latent].clone().inverse();
+        let mut e = self.inverse(latent);
         scale(&mut e, &self.roots[latent], &self.roots[latent]);
         e
     }
@@ -126,36 +140,6 @@ impl System {
         scale(&mut white, &self.roots[latent], &[1.0]);
         self.factors[latent].solve_lower(&mut white)?;
         Ok(white)
-    }
-
-    /// `K − K C K` for the covariances `gram` `[n, n]` of the only latent function: what remains at the training rows.
-    /// `white` is [`whiten`](Self::whiten) of them.
-    pub fn left(&self, gram: &[f64], white: &[f64]) -> Vec<f64> {
-        let (mut left, white) = (gram.to_vec(), view(white, self.n));
-        product::add_lower(view_mut(&mut left, self.n), white.transpose(), white, -1.0);
-        transpose::mirror(view_mut(&mut left, self.n));
-        // A variance is at least its rounding error.
-        for (i, prior) in gram.iter().step_by(self.n + 1).enumerate() {
-            let own = &mut left[i * (self.n + 1)];
-            *own = own.max(f64::EPSILON * prior);
-        }
-        left
-    }
-
-    /// The adjoint of [`left`](Self::left) for K, while C stays: `(I − C K) diag(slopes) (I − K C)`.
-    pub fn left_pulled(&self, white: &[f64], slopes: &[f64]) -> Result<Vec<f64>> {
-        let n = self.n;
-        let mut kept = white.to_vec();
-        self.factors[0].solve_lower_transposed(&mut kept)?;
-        let negated: Vec<f64> = self.roots[0].iter().map(|root| -root).collect();
-        scale(&mut kept, &negated, &[1.0]);
-        kept.iter_mut().step_by(n + 1).for_each(|own| *own += 1.0);
-        let mut weighted = kept.clone();
-        scale(&mut weighted, &vec![1.0; n], slopes);
-        let mut pulled = vec![0.0; n * n];
-        product::add_lower(view_mut(&mut pulled, n), view(&weighted, n), view(&kept, n).transpose(), 1.0);
-        transpose::mirror(view_mut(&mut pulled, n));
-        Ok(pulled)
     }
 
     /// The part of the prior variances at `t` rows that the data explain, `k*ᵀ C k*` `[t, L, L]`, for covariances
@@ -199,7 +183,7 @@ fn column_products(left: &[f64], right: &[f64], columns: usize) -> Vec<f64> {
 }
 
 /// `diag(rows) A diag(columns)` of a row-major `A`. A single number in `columns` applies to all of them.
-fn scale(a: &mut [f64], rows: &[f64], columns: &[f64]) {
+pub(super) fn scale(a: &mut [f64], rows: &[f64], columns: &[f64]) {
     let width = a.len() / rows.len();
     for (row, &r) in a.chunks_exact_mut(width).zip(rows) {
         match columns {
