@@ -96,7 +96,8 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-fn number(value: f64) -> String {
+/// A number with five decimals.
+pub fn number(value: f64) -> String {
     fixed(value, 5)
 }
 

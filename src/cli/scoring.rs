@@ -2,7 +2,9 @@
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
-use cagey::metrics::{ClassScores, Predictive, Scores, TargetScores, confusion, score_classes, score_targets};
+use cagey::metrics::{
+    ClassScores, Predictive, Scores, TargetScores, confusion, loss_of_shares, score_classes, score_targets,
+};
 use cagey::{Error, Result};
 use serde_json::Value;
 
@@ -233,10 +235,19 @@ impl Scored {
         }
     }
 
-    /// What follows the scores: the confusion matrix of classes.
+    /// What follows the scores: the confusion matrix of classes, and first of all whether inputs helped.
     fn details(&self) -> String {
         match self {
-            Self::Classes(_, labels, confusion) => report::confusion(labels, confusion),
+            Self::Classes(scores, labels, confusion) => {
+                let counts = confusion.iter().map(|row| row.iter().sum());
+                let shares = loss_of_shares(counts);
+                let useless = scores.log_loss >= shares && shares > 0.0;
+                let told = useless.then(|| {
+                    let shares = report::number(shares);
+                    format!("  predictions are no better than the shares of these classes (log loss {shares})\n")
+                });
+                told.unwrap_or_default() + &report::confusion(labels, confusion)
+            }
             _ => String::new(),
         }
     }

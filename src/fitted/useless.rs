@@ -3,7 +3,7 @@
 use super::Fitted;
 use crate::advice::Advice;
 use crate::error::Result;
-use crate::metrics::score_classes;
+use crate::metrics::{loss_of_shares, score_classes};
 use crate::models::Observations;
 use crate::models::minibatch::Rows;
 use crate::params::shown;
@@ -57,12 +57,11 @@ fn no_better_than_the_mean(y: &[f64], predicted: &[f64]) -> Option<Advice> {
 
 /// A warning if the log loss is no smaller than that of the shares of the classes.
 fn no_better_than_the_shares(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<Option<Advice>> {
-    let n = labels.len() as f64;
-    let counts = labels.iter().fold(vec![0.0; probabilities[0].len()], |mut counts, label| {
-        counts[*label] += 1.0;
+    let counts = labels.iter().fold(vec![0; probabilities[0].len()], |mut counts, label| {
+        counts[*label] += 1;
         counts
     });
-    let shares: f64 = counts.iter().filter(|count| **count > 0.0).map(|count| -count / n * (count / n).ln()).sum();
+    let shares = loss_of_shares(counts);
     let scores = score_classes(labels, probabilities)?;
     Ok((scores.log_loss > shares - NOTHING).then(|| {
         let auc = scores.auc.map_or(String::new(), |auc| format!(", AUC {}", shown(auc)));

@@ -12,7 +12,7 @@ mod targets;
 mod temperature;
 
 pub use calibration::{Calibration, Source};
-pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
+pub use classification::{ClassScores, ReliabilityBin, auc, confusion, loss_of_shares, reliability, score_classes};
 pub use counts::{binomial_deviance, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
 pub use mixture::Mixture;
 pub use regression::{Predictive, Scores, calibration_curve, pit_curve, quantiles, score};

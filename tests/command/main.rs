@@ -372,8 +372,12 @@ fn a_model_that_learned_nothing_says_so_first() {
         assert_eq!(told.matches("nothing was learned").count(), 1, "{told}");
         let json = folder.json(&[&nothing[..], &["--json"]].concat());
         assert!(json["warnings"][0].as_str().unwrap().starts_with("nothing was learned"), "{json}");
+        let no_better =
+            || folder.ok(&["evaluate", "m.cagey", file]).contains("no better than the shares of these classes");
+        assert_eq!(no_better(), file == "c.csv");
         let learned = folder.ok(&["fit", file, "-o", "m.cagey"]);
         assert!(!learned.contains("nothing was learned"), "{learned}");
+        assert!(!no_better());
     }
 }
 
