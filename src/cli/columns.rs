@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cagey::data::{Dataset, LeaveOut, ReadOptions, RowFile, Schema, TargetKind, read_training};
+use cagey::data::{Dataset, Frame, LeaveOut, ReadOptions, RowFile, Schema, TargetKind, read_training};
 use cagey::likelihoods::infer::{Inferred, Sight, infer};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
@@ -54,6 +54,13 @@ impl Columns {
     /// Reads a table to train on.
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
         let (schema, data) = read_training(path, &self.options(reading, model)?)?;
+        tell(&data.notes);
+        Ok((schema, data))
+    }
+
+    /// Reads a table in memory to train on.
+    pub fn read_frame(&self, frame: &Frame, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
+        let (schema, data) = frame.read_training(&self.options(reading, model)?)?;
         tell(&data.notes);
         Ok((schema, data))
     }

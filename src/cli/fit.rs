@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cagey::data::{Dataset, RowFile, Schema};
+use cagey::data::{Dataset, Frame, RowFile, Schema};
 use cagey::device::Transfers;
 use cagey::fitted::average::AVERAGE;
-use cagey::fitted::{Plan, Settings, is_series};
+use cagey::fitted::{Fitted, Plan, Settings, is_series};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -121,12 +121,7 @@ impl Fit {
         let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
         let mut left_out = Trust::or_warn(Trust::of_training(&fitted, seen));
         if !interrupt::asked() {
-            // A forecast asks for other settings than rows between the others.
-            let apart = held_out.as_mut().map(HeldOut::trust);
-            let apart = apart.filter(|held| held.is_of_forecast() || left_out.diagnosis.is_none());
-            let left = |time: Duration| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed());
-            let left = max_time.map_or(Duration::MAX, left);
-            apart.unwrap_or(&mut left_out).advise(&fitted, advice_time(&fitted).min(left));
+            advise(&fitted, &mut held_out, &mut left_out, (max_time, began));
         }
         tell_late(max_time, began);
         if self.json {
@@ -150,13 +145,7 @@ impl Fit {
                 "warnings": fitted.summary.warnings.iter().map(settings::words).collect::<Vec<_>>(),
             }));
         }
-        let mut text = super::inspect::description(&fitted);
-        if !left_out.lines.is_empty() {
-            text += &format!("Error bars\n{}", left_out.text());
-        }
-        if let Some(held_out) = &held_out {
-            text += &format!("Held-out rows\n{}", held_out.text());
-        }
+        let mut text = told(&fitted, &held_out, &left_out);
         if !moved.is_empty() {
             text += &format!("Moved to and from the device: {moved}\n");
         }
@@ -201,6 +190,16 @@ impl Fit {
 
     fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
         let (schema, data) = self.columns.read(table, &self.reading, &self.model)?;
+        self.prepare(schema, data)
+    }
+
+    /// Reads a table in memory.
+    pub fn read_frame(&self, frame: &Frame) -> Result<(Schema, Dataset)> {
+        self.columns.read_frame(frame, &self.reading, &self.model)
+    }
+
+    /// Prepares a training on a table that was read.
+    pub fn prepare(&self, schema: Schema, data: Dataset) -> Result<Prepared> {
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
@@ -368,9 +367,36 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
+/// Looks for settings that predict better, in the time that a limit counted from `began` leaves.
+pub fn advise(
+    fitted: &Fitted,
+    held_out: &mut Option<HeldOut>,
+    left_out: &mut Trust,
+    (max_time, began): (Option<Duration>, Instant),
+) {
+    // A forecast asks for other settings than rows between the others.
+    let apart = held_out.as_mut().map(HeldOut::trust);
+    let apart = apart.filter(|held| held.is_of_forecast() || left_out.diagnosis.is_none());
+    let left = |time: Duration| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed());
+    let left = max_time.map_or(Duration::MAX, left);
+    apart.unwrap_or(left_out).advise(fitted, advice_time(fitted).min(left));
+}
+
+/// Describes a model, its error bars and its held-out rows.
+pub fn told(fitted: &Fitted, held_out: &Option<HeldOut>, left_out: &Trust) -> String {
+    let mut text = super::inspect::description(fitted);
+    if !left_out.lines.is_empty() {
+        text += &format!("Error bars\n{}", left_out.text());
+    }
+    if let Some(held_out) = held_out {
+        text += &format!("Held-out rows\n{}", held_out.text());
+    }
+    text
+}
+
 /// A configuration whose time limit counts from `began`: it includes what comes before the first step, such as the
 /// choice of inducing inputs.
-fn shortened(config: TrainConfig, began: Instant) -> TrainConfig {
+pub fn shortened(config: TrainConfig, began: Instant) -> TrainConfig {
     TrainConfig { max_time: config.max_time.map(|time| time.saturating_sub(began.elapsed())), ..config }
 }
 
@@ -393,13 +419,14 @@ fn tell_late(max_time: Option<Duration>, began: Instant) {
 const PART: usize = 1 << 14;
 
 /// A training that is ready to begin.
-struct Prepared {
-    plan: Plan,
-    config: TrainConfig,
+#[derive(Debug)]
+pub struct Prepared {
+    pub plan: Plan,
+    pub config: TrainConfig,
     /// When its time began.
-    began: Instant,
+    pub began: Instant,
     /// Held-out rows.
-    test: Option<Dataset>,
+    pub test: Option<Dataset>,
 }
 
 /// A hash of names and values that tells data sets apart.

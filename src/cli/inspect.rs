@@ -7,7 +7,7 @@ use cagey::data::TargetTransform;
 use cagey::fitted::{Fitted, Rows, Summary};
 use cagey::models::posterior::InducingPart;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::saved::{Saved, members_json, members_text};
 use super::trust::{calibration_in_words, temperature_in_words};
@@ -33,44 +33,49 @@ impl Inspect {
     pub fn run(self) -> Result<()> {
         // A description needs no tables, and whoever made the file chose their names.
         let fitted = self.model.chosen(Fitted::open(&self.model.path, super::registry(), None, Rows::Closed)?)?;
-        if !self.json {
-            return report::print(&description(&fitted));
+        match self.json {
+            true => report::print_json(&json(&fitted)),
+            false => report::print(&description(&fitted)),
         }
-        let parameters: serde_json::Map<String, serde_json::Value> = fitted
-            .model
-            .parameters()
-            .into_iter()
-            .map(|(path, p)| {
-                let priors: Vec<_> = p.priors().iter().map(|prior| prior.map(|prior| prior.to_string())).collect();
-                let prior = if priors.len() > 1 { json!(priors) } else { json!(priors.first()) };
-                (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
-            })
-            .collect();
-        let part = |part: InducingPart| {
-            let (name, inputs) = (part.name, part.inputs.len() / fitted.data().d);
-            json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.technique })
-        };
-        let parts: Vec<_> = fitted.posterior().inducing_parts().into_iter().map(part).collect();
-        let mut training = json!(fitted.summary);
-        training["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
-        report::print_json(&json!({
-            "kernel": fitted.kernel().to_string(),
-            "average": members_json(&fitted),
-            "parameters": parameters,
-            "settings": fitted.settings,
-            "inputs": fitted.input_names(),
-            "input_scale": fitted.input_scale,
-            "target": fitted.schema.target,
-            "classes": fitted.schema.classes,
-            "target_scale": fitted.target_scale,
-            "training": training,
-            "calibration": fitted.calibration,
-            "temperature": fitted.temperature,
-            "solve": fitted.posterior().solve(),
-            "parts": parts,
-            "shards": fitted.whereabouts().map(|whereabouts| &whereabouts.shards),
-        }))
     }
+}
+
+/// Describes a model for programs, in the units of the data.
+pub fn json(fitted: &Fitted) -> Value {
+    let parameters: serde_json::Map<String, Value> = fitted
+        .model
+        .parameters()
+        .into_iter()
+        .map(|(path, p)| {
+            let priors: Vec<_> = p.priors().iter().map(|prior| prior.map(|prior| prior.to_string())).collect();
+            let prior = if priors.len() > 1 { json!(priors) } else { json!(priors.first()) };
+            (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
+        })
+        .collect();
+    let part = |part: InducingPart| {
+        let (name, inputs) = (part.name, part.inputs.len() / fitted.data().d);
+        json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.technique })
+    };
+    let parts: Vec<_> = fitted.posterior().inducing_parts().into_iter().map(part).collect();
+    let mut training = json!(fitted.summary);
+    training["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
+    json!({
+        "kernel": fitted.kernel().to_string(),
+        "average": members_json(&fitted),
+        "parameters": parameters,
+        "settings": fitted.settings,
+        "inputs": fitted.input_names(),
+        "input_scale": fitted.input_scale,
+        "target": fitted.schema.target,
+        "classes": fitted.schema.classes,
+        "target_scale": fitted.target_scale,
+        "training": training,
+        "calibration": fitted.calibration,
+        "temperature": fitted.temperature,
+        "solve": fitted.posterior().solve(),
+        "parts": parts,
+        "shards": fitted.whereabouts().map(|whereabouts| &whereabouts.shards),
+    })
 }
 
 /// Describes a model in words and numbers, in the units of the data.

@@ -19,6 +19,7 @@ mod predict;
 pub mod ranks;
 mod refine;
 mod report;
+pub mod request;
 mod sample;
 mod saved;
 mod scoring;
@@ -28,6 +29,7 @@ mod shards;
 mod training;
 mod trust;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -141,8 +143,13 @@ pub fn is_written() -> bool {
 ///
 /// A program with its own models calls this once, with a registry that holds them.
 pub fn run(known: Registry) -> ExitCode {
+    run_with(std::env::args_os(), known)
+}
+
+/// [`run`] with other arguments than those of this process; the first is the name of the program.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>, known: Registry) -> ExitCode {
     let _ = KNOWN.set(known);
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(report::refuse(&error)),
     };

@@ -1,6 +1,7 @@
 //! What the command prints.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,16 +42,44 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
+/// A message to the user of a program that calls the command's parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// What was done or chosen.
+    Note(String),
+    /// What is lost or doubtful.
+    Warning(String),
+}
+
+thread_local! {
+    static COLLECTED: RefCell<Option<Vec<Message>>> = const { RefCell::new(None) };
+}
+
+/// Calls a function and returns what it says on this thread, in place of printing it.
+pub fn collect<R>(work: impl FnOnce() -> R) -> (R, Vec<Message>) {
+    // Work that waits may do other work of the pool, which collects by itself.
+    let before = COLLECTED.replace(Some(Vec::new()));
+    let result = work();
+    (result, COLLECTED.replace(before).unwrap_or_default())
+}
+
+/// Whether the message is collected, so that it is not printed.
+fn is_collected(message: impl FnOnce() -> Message) -> bool {
+    COLLECTED.with_borrow_mut(|all| all.as_mut().map(|all| all.push(message())).is_some())
+}
+
 /// Prints a note to standard error.
 pub fn say(message: &str) {
-    if !is_quiet() {
+    if !is_collected(|| Message::Note(message.into())) && !is_quiet() {
         tell(message);
     }
 }
 
 /// Prints a warning to standard error.
 pub fn warn(message: &str) {
-    tell(&format!("warning: {message}"));
+    if !is_collected(|| Message::Warning(message.into())) {
+        tell(&format!("warning: {message}"));
+    }
 }
 
 /// Prints advice to standard error as a warning.

@@ -13,7 +13,7 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; the file of their labels beside it is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The labels of an IDX file `…images…idx3…` are in the file `…labels…idx1…`.
+//! A [`Frame`] is such a table in memory. The labels of an IDX file `…images…idx3…` are in the file `…labels…idx1…`.
 //!
 //! The path `-` is standard input. Training data are read twice: what a column holds is decided from all of its cells.
 //! Text is never held in memory as a whole, unless it comes from a pipe. A row of text has at most 64 MiB.
@@ -43,7 +43,7 @@ pub(crate) use split::test_count;
 pub(crate) use tables::parquet::is_guarded;
 #[cfg(feature = "table")]
 pub use tables::{
-    DateOrder, Header, LeaveOut, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled,
-    write_predictions,
+    Cells, DateOrder, Frame, Header, LeaveOut, Missing, ReadOptions, TargetKind, read_training, read_with_schema,
+    write_labelled, write_predictions,
 };
 pub use write::{atomic_write, check_destination, check_file};

@@ -88,8 +88,24 @@ impl Compare {
             output::check_figure(figure, &[&self.data])?;
         }
         let (schema, data) = self.columns.read_grouped(&self.data, &self.reading, &self.model, self.folds.group())?;
-        let likelihood = columns::likelihood(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
-        let splits = self.folds.splits(&self.splitting, &data)?;
+        let candidates = self.candidates(&schema, &data)?;
+        self.print(&candidates, &schema.target)?;
+        match &self.figure {
+            Some(figure) => draw(&candidates, figure),
+            None => Ok(()),
+        }
+    }
+
+    /// Fits all candidates to a table in memory and describes them as JSON.
+    pub fn of_frame(&self, frame: &cagey::data::Frame) -> Result<Value> {
+        let (schema, data) = self.columns.read_frame(frame, &self.reading, &self.model)?;
+        json(&self.candidates(&schema, &data)?)
+    }
+
+    /// Fits all candidates and sorts them, the best first.
+    fn candidates(&self, schema: &Schema, data: &Dataset) -> Result<Vec<Candidate>> {
+        let likelihood = columns::likelihood(&self.model, schema, data.y.as_deref().unwrap_or_default())?;
+        let splits = self.folds.splits(&self.splitting, data)?;
         let models = if self.models.is_empty() {
             vec![self.model.model.clone()]
         } else {
@@ -103,7 +119,7 @@ impl Compare {
         let all = self.model.each(&models, &kernels);
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // Reports what one of them cannot be fitted to before another is trained.
-        let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
+        let task = Task { schema, data, likelihood: &likelihood };
         let mut plans = Vec::new();
         for options in &all {
             let plan = self.plan(options, &task, &splits[0])?;
@@ -125,7 +141,8 @@ impl Compare {
                 Ok(runs) => runs,
                 Err(error) => {
                     // Prints the candidates that were fitted, perhaps for hours.
-                    let _ = self.print(&mut candidates, &schema.target);
+                    candidates.sort_by(by_score);
+                    let _ = self.print(&candidates, &schema.target);
                     return Err(error);
                 }
             };
@@ -140,20 +157,14 @@ impl Compare {
             report::say(&format!("{name}: done"));
             candidates.push(Candidate { name, runs });
         }
-        self.print(&mut candidates, &schema.target)?;
-        match &self.figure {
-            Some(figure) => draw(&candidates, figure),
-            None => Ok(()),
-        }
+        candidates.sort_by(by_score);
+        Ok(candidates)
     }
 
     /// Prints the candidates, the best first.
-    fn print(&self, candidates: &mut [Candidate], target: &str) -> Result<()> {
-        candidates.sort_by(|a, b| a.score().total_cmp(&b.score()));
+    fn print(&self, candidates: &[Candidate], target: &str) -> Result<()> {
         if self.json {
-            let Some(best) = candidates.first() else { return report::print_json(&Vec::<Value>::new()) };
-            let all = candidates.iter().map(|candidate| candidate.json(best)).collect::<Result<Vec<Value>>>()?;
-            return report::print_json(&all);
+            return report::print_json(&json(candidates)?);
         }
         let real = candidates.first().is_some_and(|c| c.runs.iter().any(|run| run.scores.name == "NLPD"));
         let unit = if real { format!("; RMSE and CRPS are in units of `{target}`") } else { String::new() };
@@ -181,6 +192,16 @@ impl Compare {
         let words = scoring::Judged::of(&fitted, &test)?.line();
         Ok(Trial { scores, seconds: fitted.summary.seconds, fit: Some(Fit { fitted, bytes, words }) })
     }
+}
+
+fn by_score(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+    a.score().total_cmp(&b.score())
+}
+
+/// The candidates as JSON, the best first.
+fn json(candidates: &[Candidate]) -> Result<Value> {
+    let best = candidates.first();
+    candidates.iter().filter_map(|candidate| Some(candidate.json(best?))).collect()
 }
 
 /// Scores a baseline on every fold; none if that fails.

@@ -87,35 +87,56 @@ impl Plot {
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
         // Training rows test error bars only if there are no leave-one-out predictions.
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
-        let of_one = matches!(self.kind, Kind::Components | Kind::Learning | Kind::Parts);
-        if of_one && let Some(heaviest) = fitted.members().first() {
-            report::say(&format!("drawn of the heaviest member: {}", heaviest.name()));
-        }
-        let names = fitted.input_names();
-        let (path, points) = (self.output.as_path(), self.points);
-        let drawn = match (self.kind, names.len()) {
-            (Kind::Learning, _) if data.is_some() => {
-                Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
-            }
-            (Kind::Parts, _) if data.is_some() => {
-                Err(Error::Usage("parts are drawn of the model only; leave out the table".into()))
-            }
-            (Kind::Parts, _) => parts::draw(&fitted, path),
-            (Kind::Learning, _) => quality::learning(&fitted, path),
-            (Kind::Calibration, _) => quality::calibration(&fitted, scored, path),
-            (Kind::Posterior, 1) => line::posterior(&fitted, new.as_ref(), points, path),
-            (Kind::Components, 1) => line::components(&fitted, new.as_ref(), points, path),
-            (Kind::Posterior, 2) => surface::draw(&fitted, new.as_ref(), points, path),
-            (Kind::Posterior, d) => Err(Error::Usage(format!(
-                "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
-            ))),
-            (Kind::Components, d) => {
-                Err(Error::Usage(format!("components can be drawn over 1 input column, this model has {d}")))
-            }
-        };
+        let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), self.points, &self.output);
         match &self.data {
             Some(path) => drawn.map_err(in_table(path)),
             None => drawn,
+        }
+    }
+}
+
+/// Draws a model without a table, by the name of a kind.
+pub fn draw(fitted: &Fitted, kind: &str, path: &Path) -> Result<()> {
+    let unknown = |_| Error::Usage(format!("--kind {kind}: there are {}", Kind::names().join(", ")));
+    draw_kind(fitted, Kind::from_str(kind, false).map_err(unknown)?, (false, None, None), None, path)
+}
+
+impl Kind {
+    fn names() -> Vec<String> {
+        let values = Self::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_string()).collect()
+    }
+}
+
+/// Draws a model. Of a table, if one is `given`: rows to draw, and rows to score.
+fn draw_kind(
+    fitted: &Fitted,
+    kind: Kind,
+    (given, new, scored): (bool, Option<&Dataset>, Option<&Dataset>),
+    points: Option<usize>,
+    path: &Path,
+) -> Result<()> {
+    let of_one = matches!(kind, Kind::Components | Kind::Learning | Kind::Parts);
+    if of_one && let Some(heaviest) = fitted.members().first() {
+        report::say(&format!("drawn of the heaviest member: {}", heaviest.name()));
+    }
+    let names = fitted.input_names();
+    match (kind, names.len()) {
+        (Kind::Learning, _) if given => {
+            Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
+        }
+        (Kind::Parts, _) if given => Err(Error::Usage("parts are drawn of the model only; leave out the table".into())),
+        (Kind::Parts, _) => parts::draw(fitted, path),
+        (Kind::Learning, _) => quality::learning(fitted, path),
+        (Kind::Calibration, _) => quality::calibration(fitted, scored, path),
+        (Kind::Posterior, 1) => line::posterior(fitted, new, points, path),
+        (Kind::Components, 1) => line::components(fitted, new, points, path),
+        (Kind::Posterior, 2) => surface::draw(fitted, new, points, path),
+        (Kind::Posterior, d) => Err(Error::Usage(format!(
+            "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
+        ))),
+        (Kind::Components, d) => {
+            Err(Error::Usage(format!("components can be drawn over 1 input column, this model has {d}")))
         }
     }
 }

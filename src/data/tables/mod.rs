@@ -5,6 +5,7 @@ mod cell;
 mod column;
 mod csv;
 mod dates;
+mod frame;
 mod idx;
 mod mask;
 mod npy;
@@ -20,6 +21,7 @@ mod tally;
 mod walk;
 mod write;
 
+pub use frame::{Cells, Frame};
 pub use options::{DateOrder, Header, LeaveOut, Missing, ReadOptions, TargetKind};
 pub(super) use read::{Streamed, stream_training};
 pub use read::{read_training, read_with_schema};

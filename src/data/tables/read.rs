@@ -25,7 +25,12 @@ use crate::data::schema::Schema;
 /// [`Error::Io`](crate::Error::Io) if the file cannot be read, [`Error::Data`](crate::Error::Data) if its contents do
 /// not fit; the message names row and column.
 pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(Schema, Dataset)> {
-    let mut training = Training::open(path.as_ref(), options)?;
+    read_new(&Origin::again(path.as_ref())?, options)
+}
+
+/// [`read_training`] from any origin.
+pub(super) fn read_new(origin: &Origin, options: &ReadOptions) -> Result<(Schema, Dataset)> {
+    let mut training = Training::open(origin, options)?;
     let Training { table, inputs, output, .. } = &mut training;
     let mut raw = collect(&mut **table, inputs, Some(output), options, true)?;
     raw.dataset.notes.warnings.append(&mut training.notes.warnings);
@@ -46,7 +51,7 @@ struct Training {
 }
 
 impl Training {
-    fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+    fn open(origin: &Origin, options: &ReadOptions) -> Result<Self> {
         let wanted: HashSet<&str> = options
             .target
             .iter()
@@ -72,8 +77,7 @@ impl Training {
             has_names(cells, &wanted, &HashSet::new(), used)
                 || labels.is_some_and(|target| names_target(cells, next, target))
         };
-        let origin = Origin::again(path)?;
-        let mut table = open(&origin, options, &is_header)?;
+        let mut table = open(origin, options, &is_header)?;
         let (features, target) = select(table.layout(), options)?;
         let kind = match options.categorical.contains(&table.layout().names[target]) {
             true => TargetKind::Classes,
@@ -82,7 +86,7 @@ impl Training {
         let kind = if options.classes.is_some() && kind == TargetKind::Auto { TargetKind::Classes } else { kind };
         let Survey { inputs, target: kind, notes } = survey(&mut *table, (&features, target), kind, options)?;
         if !table.is_numeric() {
-            table = open(&origin, options, &is_header)?;
+            table = open(origin, options, &is_header)?;
         }
         let classes = options.classes.clone().map(Classes::in_order).transpose()?;
         let kind = kind.unwrap_or_else(|| Kind::classes(classes.as_ref()));
@@ -122,7 +126,7 @@ pub(in crate::data) fn stream_training(
     options: &ReadOptions,
     mut take: impl FnMut(Place, &[f64]) -> Result<()>,
 ) -> Result<Streamed> {
-    let mut training = Training::open(path, options)?;
+    let mut training = Training::open(&Origin::again(path)?, options)?;
     let Training { table, inputs, output, .. } = &mut training;
     let (mut walk, mut values) = (Walk::default(), Vec::with_capacity(inputs.len() + 1));
     while let Some(place) = walk.next(&mut **table, inputs, Some(output), options.missing)? {
@@ -196,13 +200,23 @@ pub fn read_with_schema(
     options: &ReadOptions,
     need_target: bool,
 ) -> Result<Dataset> {
+    read_again(&Origin::once(path.as_ref()), schema, options, need_target)
+}
+
+/// [`read_with_schema`] from any origin.
+pub(super) fn read_again(
+    origin: &Origin,
+    schema: &Schema,
+    options: &ReadOptions,
+    need_target: bool,
+) -> Result<Dataset> {
     let wanted: HashSet<&str> =
         schema.features.iter().map(|column| column.name.as_str()).chain([schema.target.as_str()]).collect();
     let places: HashSet<usize> = schema.features.iter().map(|column| column.index).collect();
     let categories = schema.features.iter().filter_map(|column| column.encoding.categories());
     let categories = categories.chain(schema.classes.iter().map(Classes::labels)).flatten();
     let categories: HashSet<&str> = categories.map(String::as_str).collect();
-    let mut table = open(&Origin::once(path.as_ref()), options, &|cells, _| {
+    let mut table = open(origin, options, &|cells, _| {
         let used = |column| cells.len() != schema.width || column == schema.target_index || places.contains(&column);
         has_names(cells, &wanted, &categories, used)
     })?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 
 use super::csv::{CsvTable, Form};
+use super::frame::Frame;
 use super::idx::{self, IdxTable};
 use super::npy::NpyTable;
 use super::options::ReadOptions;
@@ -22,12 +23,19 @@ pub(super) struct Origin<'a> {
     path: &'a Path,
     /// The bytes of a pipe that is to be read again.
     held: Option<Arc<[u8]>>,
+    /// A table that is in memory, not in a file.
+    frame: Option<&'a Frame>,
 }
 
 impl<'a> Origin<'a> {
     /// A table that is opened once.
     pub(super) fn once(path: &'a Path) -> Self {
-        Self { path, held: None }
+        Self { path, held: None, frame: None }
+    }
+
+    /// A table in memory.
+    pub(super) fn frame(frame: &'a Frame) -> Self {
+        Self { frame: Some(frame), ..Self::once(Path::new("")) }
     }
 
     /// A table that can be opened again and again.
@@ -37,7 +45,7 @@ impl<'a> Origin<'a> {
         }
         let mut bytes = Vec::new();
         Self::once(path).raw()?.read_to_end(&mut bytes).map_err(|e| Error::io(display_name(path), &e))?;
-        Ok(Self { path, held: Some(bytes.into()) })
+        Ok(Self { held: Some(bytes.into()), ..Self::once(path) })
     }
 
     fn raw(&self) -> Result<Box<dyn Read>> {
@@ -57,6 +65,9 @@ impl<'a> Origin<'a> {
 
 /// Opens a table in any of the formats.
 pub(super) fn open(origin: &Origin, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
+    if let Some(frame) = origin.frame {
+        return Ok(frame.table());
+    }
     let path = origin.path;
     let file = display_name(path);
     let Unpacked { head, reader, zipped } = unpack(origin, &file)?;

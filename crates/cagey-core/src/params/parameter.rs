@@ -159,7 +159,6 @@ impl Parameter {
     }
 
     /// The number of values that an optimiser moves.
-    #[doc(hidden)]
     pub fn freedom(&self) -> usize {
         match (self.fixed, self.tied) {
             (true, _) => 0,
