@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cagey::data::{
-    Encoding, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetKind, TargetScale,
+    Cells, Encoding, Frame, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetKind, TargetScale,
     TargetTransform, atomic_write, read_training, read_with_schema, write_predictions,
 };
 use cagey::metrics::Predictive;
@@ -1278,4 +1278,34 @@ mod as_people_have_them {
         );
         assert!(read_with_schema(&later, &schema, &options(), false).is_err());
     }
+}
+
+#[test]
+fn a_table_in_memory_reads_as_the_file_with_its_cells() {
+    let folder = Folder::new();
+    let file = folder.file("t.csv", "day,site,size,y\n2024-01-01,a,1.5,1\n2024-02-01,b,,2\n2024-03-01,a,2.5,4\n");
+    let texts = |cells: [&str; 3]| Cells::Texts(cells.map(String::from).to_vec());
+    let frame = |site: [&str; 3]| {
+        let columns = [
+            ("day", texts(["2024-01-01", "2024-02-01", "2024-03-01"])),
+            ("site", texts(site)),
+            ("size", Cells::Numbers(vec![1.5, f64::NAN, 2.5])),
+            ("y", Cells::Numbers(vec![1.0, 2.0, 4.0])),
+        ];
+        Frame::new("table", columns.map(|(name, cells)| (name.to_string(), cells)).to_vec()).unwrap()
+    };
+    let options = ReadOptions { one_hot: true, dates: true, missing: Missing::Indicate, ..ReadOptions::default() };
+    let (schema, data) = frame(["a", "b", "a"]).read_training(&options).unwrap();
+    let (expected, read) = read_training(&file, &options).unwrap();
+    assert_eq!(schema, expected);
+    assert_eq!((&data.x, &data.y, &data.feature_names), (&read.x, &read.y, &read.feature_names));
+    let new = frame(["b", "b", "c"]);
+    let problem = new.read_with_schema(&schema, &options, false).unwrap_err().to_string();
+    assert!(problem.starts_with("table: row 3, column `site`"), "{problem}");
+    let mixed = ReadOptions { mix_unknown: true, ..options };
+    let data = new.read_with_schema(&schema, &mixed, false).unwrap();
+    assert_eq!((data.n, &data.row(2)[1..3]), (3, &[0.5, 0.5][..]));
+    assert!(Frame::new("table", vec![]).is_err());
+    let uneven = vec![("a".to_string(), Cells::Numbers(vec![1.0])), ("b".to_string(), texts(["1", "2", "3"]))];
+    assert!(Frame::new("table", uneven).unwrap_err().to_string().contains("column `b`"));
 }

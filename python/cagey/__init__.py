@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from . import kernels
 from ._api import Comparison, Option, compare, fit, load, options
 from ._cagey import Model, TrainingError
 from ._estimators import GPClassifier, GPRegressor, LeftOut
 from ._messages import CageyWarning, ConvergenceWarning
+from ._objective import Objective
 from ._report import Figure, Report
 
 __version__ = "0.1.0"
@@ -18,11 +20,13 @@ __all__ = [
     "GPRegressor",
     "LeftOut",
     "Model",
+    "Objective",
     "Option",
     "Report",
     "TrainingError",
     "compare",
     "fit",
+    "kernels",
     "load",
     "options",
 ]

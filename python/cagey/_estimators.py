@@ -84,7 +84,7 @@ class _GP(BaseEstimator):
     def _words(self, likelihood: str | None, columns: dict[str, str]) -> list[str]:
         """The options of the command for these parameters."""
         own: dict[str, Any] = {
-            "kernel": self.kernel,
+            "kernel": None if self.kernel is None else str(self.kernel),
             "model": self.model,
             "likelihood": likelihood,
             "mean": self.mean,
@@ -105,6 +105,7 @@ class _GP(BaseEstimator):
         elif self.noise is not None:
             words += _tables.texts({"init": {"noise": self.noise}, "fix": "noise"})
         options = dict(self.options or {})
+        words += _tables.texts(getattr(self.kernel, "options", None))
         unknown = sorted(set(options) - {row[0] for row in _cagey.options()})
         if unknown:
             raise ValueError(f"options: there is no option {unknown[0]!r}; cagey.options() lists them")

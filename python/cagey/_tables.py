@@ -93,7 +93,7 @@ def texts(options: Mapping[str, Any] | None) -> list[str]:
 
 def _values(value: Any) -> Iterable[str]:
     if isinstance(value, Mapping):
-        return [f"{name}={_value(part)}" for name, part in value.items()]
+        return [name if part is True else f"{name}={_value(part)}" for name, part in value.items()]
     if isinstance(value, (list, tuple, set)):
         return [_value(part) for part in value]
     return [_value(value)]

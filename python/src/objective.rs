@@ -1,7 +1,5 @@
 //! The objective of a model as a function of its parameters, for optimisers and samplers of Python.
 
-use std::sync::{Mutex, PoisonError};
-
 use cagey::cli::request::{self, Request};
 use cagey::device::Compute;
 use cagey::models::Observations;
@@ -19,7 +17,7 @@ use crate::pool;
 /// free parameters in their unconstrained form.
 #[pyclass(frozen, module = "cagey._cagey")]
 pub struct Objective {
-    model: Mutex<Box<dyn GpModel>>,
+    model: Box<dyn GpModel>,
     data: Observations,
     compute: Compute,
     threads: Option<usize>,
@@ -43,33 +41,29 @@ impl Objective {
             let ready = ready?;
             let plan = ready.plan().0;
             let (model, data, compute) = (plan.model().boxed(), plan.rows().clone(), plan.settings().compute);
-            Ok(Self { model: Mutex::new(model), data, compute, threads })
+            Ok(Self { model, data, compute, threads })
         })
     }
 
-    /// The parameters: name, values in the units of the data, how many numbers of theta it has.
-    fn parameters(&self) -> Vec<(String, Vec<f64>, usize)> {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = model.parameters().into_iter();
-        all.map(|(name, p)| (name, p.values(), p.freedom())).collect()
+    /// The parameters at a point, at first where training begins: name, values in the units of the data, and how many
+    /// numbers of theta it has.
+    fn parameters(&self, theta: Option<&Bound<PyAny>>) -> PyResult<Vec<(String, Vec<f64>, usize)>> {
+        let mut model = self.model.clone();
+        if let Some(theta) = theta {
+            model.set_free_raw(&border::column(theta)?).map_err(|error| raised(&error))?;
+        }
+        Ok(model.parameters().into_iter().map(|(name, p)| (name, p.values(), p.freedom())).collect())
     }
 
-    /// The free parameters in their unconstrained form.
+    /// The free parameters in their unconstrained form where training begins.
     fn theta<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
-        border::bytes(py, &self.model.lock().unwrap_or_else(PoisonError::into_inner).free_raw())
-    }
-
-    /// Moves the model to a point.
-    fn set_theta(&self, theta: &Bound<PyAny>) -> PyResult<()> {
-        let theta = border::column(theta)?;
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        model.set_free_raw(&theta).map_err(|error| raised(&error))
+        border::bytes(py, &self.model.free_raw())
     }
 
     /// The objective and its gradient at a point.
     fn evaluate<'py>(&self, theta: &Bound<'py, PyAny>) -> PyResult<(f64, Bound<'py, PyByteArray>)> {
         let (py, theta) = (theta.py(), border::column(theta)?);
-        let mut model = py.detach(|| self.model.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let mut model = self.model.clone();
         let found = pool::compute(py, self.threads, || {
             model.set_free_raw(&theta)?;
             evaluate(&*model, self.compute, &self.data.batch(&Scope::new(self.compute)?))

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::data::tell;
 use super::fit::{self, Prepared};
+pub use super::report::{Message, collect};
 use super::scoring::{HeldOut, class_labels};
 use super::trust::{Trust, advice_time};
 use super::{Cli, Command, inspect, memory, plot, settings};
-pub use super::report::{Message, collect};
 
 /// A fit as the options of `cagey fit` describe it.
 #[derive(Debug)]
@@ -50,7 +50,17 @@ pub struct OptionRow {
 
 /// The options that are about files and the terminal, which a table in memory does not have.
 const OF_FILES: [&str; 11] = [
-    "output", "json", "log-every", "shards", "rows-file", "header", "separator", "decimal", "threads", "quiet", "help",
+    "output",
+    "json",
+    "log-every",
+    "shards",
+    "rows-file",
+    "header",
+    "separator",
+    "decimal",
+    "threads",
+    "quiet",
+    "help",
 ];
 
 impl Request {

@@ -1,0 +1,104 @@
+"""Frames of pandas, polars and Arrow, and the command's one call for them."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import cagey
+from cagey import GPClassifier, GPRegressor
+
+KERNEL = "matern32(ard)"
+
+
+@pytest.fixture(scope="module")
+def sales():
+    rng = np.random.default_rng(0)
+    n = 90
+    table = pd.DataFrame(
+        {
+            "day": pd.date_range("2024-01-01", periods=n, freq="D"),
+            "site": pd.Categorical(rng.choice(["north", "south"], n)),
+            "open": rng.random(n) < 0.5,
+            "size": rng.integers(1, 10, n),
+        }
+    )
+    table["price"] = 2.0 * table["size"] + 3.0 * (table["site"] == "north") + 0.1 * rng.normal(size=n)
+    return table
+
+
+def test_columns_are_encoded_as_in_the_command(sales):
+    X, y = sales.drop(columns="price"), sales["price"]
+    model = GPRegressor(KERNEL, threads=1).fit(X, y)
+    assert model.feature_names_in_.tolist() == ["day", "site", "open", "size"] and model.n_features_in_ == 4
+    inputs = model.inspect()["inputs"]
+    assert inputs == ["day", "site=north", "site=south", "open", "size"]
+    assert model.score(X, y) > 0.98
+    frames = [pl.from_pandas(X), pl.from_pandas(X).to_arrow()]
+    for frame in frames:
+        np.testing.assert_allclose(GPRegressor(KERNEL, threads=1).fit(frame, y).predict(frame), model.predict(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X.rename(columns={"size": "width"}))
+    with pytest.raises(ValueError, match="named columns"):
+        model.predict(np.zeros((3, 4)))
+
+
+def test_an_unknown_category_is_a_warning(sales):
+    X = sales[["site", "size"]]
+    model = GPRegressor(KERNEL, threads=1).fit(X, sales["price"])
+    with pytest.warns(cagey.CageyWarning, match="east"):
+        mean = model.predict(pd.DataFrame({"site": ["east"], "size": [5]}))
+    assert 9 < mean[0] < 14
+
+
+def test_missing_cells_are_refused_or_handled(sales):
+    X = sales[["size"]].astype(float).copy()
+    X.loc[3, "size"] = np.nan
+    with pytest.raises(ValueError, match="NaN|missing"):
+        GPRegressor(KERNEL, threads=1).fit(X, sales["price"])
+    model = GPRegressor(KERNEL, threads=1, options={"missing": "indicate"}).fit(X, sales["price"])
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_numbers_of_rows_by_the_name_of_their_column(sales):
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"x": np.linspace(0, 3, 100), "hours": rng.uniform(1, 9, 100)})
+    y = rng.poisson(table["hours"] * np.exp(np.sin(table["x"])))
+    model = GPRegressor(likelihood="poisson", threads=1).fit(table, y, exposure="hours")
+    double = table.assign(hours=2 * table["hours"])
+    np.testing.assert_allclose(model.predict(double), 2 * model.predict(table), rtol=1e-6)
+
+
+def test_classes_keep_their_labels(sales):
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=80), "where": rng.choice(["in", "out"], 80)})
+    y = np.where(X["a"] + (X["where"] == "in") > 0.5, "10", "9")
+    model = GPClassifier(threads=1).fit(X, y)
+    assert model.classes_.tolist() == ["10", "9"] and model.score(X, y) > 0.9
+
+
+def test_one_call_does_what_the_command_does(sales, caplog, tmp_path):
+    with caplog.at_level(logging.INFO, "cagey"):
+        model = cagey.fit(sales, target="price", kernel=KERNEL, holdout=0.2, threads=1)
+    assert isinstance(model, GPRegressor) and "5 input columns" in caplog.text
+    scores = model.report_["scores"]
+    assert scores["n"] == 18 and scores["r2"] > 0.9
+    assert "Held-out rows" in str(model.report_) and "Error bars" in str(model.report_)
+    model.save(tmp_path / "sales.cagey")
+    again = cagey.load(tmp_path / "sales.cagey")
+    X = sales.drop(columns="price")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    classes = cagey.fit(sales[["size", "price", "site"]], target="site", threads=1)
+    assert isinstance(classes, GPClassifier) and classes.classes_.tolist() == ["north", "south"]
+    with pytest.raises(TypeError, match="holdouts"):
+        cagey.fit(sales, target="price", holdouts=0.2)
+    with pytest.raises(ValueError, match="no column `prize`"):
+        cagey.fit(sales, target="prize")
+
+
+def test_candidates_are_compared_on_the_same_rows(sales):
+    found = cagey.compare(sales[["size", "price"]], target="price", kernels=["linear", "constant"], holdout=0.3, threads=1)
+    assert [one["name"] for one in found][0] == "exact linear" and found[0]["best"]
+    assert "best" in str(found) and "exact constant" in str(found)
