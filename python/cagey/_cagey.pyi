@@ -6,6 +6,8 @@ from typing import Any, Callable, final
 from numpy import float64
 from numpy.typing import NDArray
 
+__all__ = ["TrainingError", "Frame", "Model", "Objective", "fit", "compare", "options", "run_command", "default_threads"]
+
 _Array = NDArray[float64]
 _Messages = list[tuple[bool, str]]
 
@@ -65,7 +67,7 @@ def fit(
     y: _Array | None = None,
     *,
     names: list[str] | None = None,
-    target: str = "y",
+    target: str = ...,
     classes: list[str] | None = None,
     threads: int | None = None,
     progress: Callable[[int, int, float], None] | None = None,

@@ -106,7 +106,7 @@ class _GP(BaseEstimator):
             words += _tables.texts({"init": {"noise": self.noise}, "fix": "noise"})
         options = dict(self.options or {})
         words += _tables.texts(getattr(self.kernel, "options", None))
-        unknown = sorted(set(options) - {row[0] for row in _cagey.options()})
+        unknown = sorted(set(options) - {row[0] for row in _cagey.options()}) if options else []
         if unknown:
             raise ValueError(f"options: there is no option {unknown[0]!r}; cagey.options() lists them")
         return words + _tables.texts(options)
@@ -268,9 +268,9 @@ class GPRegressor(RegressorMixin, _GP):
 
     Parameters
     ----------
-    kernel : str, optional
-        Kernel text such as ``"rbf(ard) + linear"`` or :mod:`cagey.kernels` objects; ``"matern32(ard)"`` by default,
-        ``"average"`` for a weighted average over kernels.
+    kernel : str or Kernel, optional
+        Text such as ``"rbf(ard) + linear"``, an object of :mod:`cagey.kernels`, or ``"average"`` for a weighted average
+        over kernels, which is also the default for few rows; for more rows it is ``"matern32(ard)"``.
     model : str, optional
         ``"exact"``, ``"sgpr"``, ``"svgp"``, ``"cagp"``, … By default it is chosen by the number of rows.
     likelihood : str, optional

@@ -47,7 +47,7 @@ class Objective:
             classes, y = np.unique(y, return_inverse=True)
             labels = [str(label) for label in classes.tolist()]
         likelihood = estimator.likelihood or ("gaussian" if labels is None else None)
-        words = estimator._words(likelihood, {})
+        words = estimator._words(likelihood, {}) + ([] if estimator.kernel else ["--kernel=matern32(ard)"])
         y = np.ascontiguousarray(np.asarray(y, dtype=np.float64))
         self._native = _cagey.Objective(words, X, y, classes=labels, threads=estimator.threads)
 

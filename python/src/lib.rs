@@ -27,6 +27,12 @@ mod _cagey {
 
     use super::*;
 
+    #[pymodule_init]
+    fn init(_: &Bound<'_, PyModule>) -> PyResult<()> {
+        pool::is_forked();
+        Ok(())
+    }
+
     /// The command `cagey`, with `arguments[0]` as the name of the program; returns its exit code. It takes over the
     /// process, so it is only for a process of its own.
     #[pyfunction]

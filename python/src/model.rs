@@ -86,7 +86,7 @@ impl Model {
         work: impl FnOnce(&Fitted, &Dataset) -> Result<R> + Send,
     ) -> PyResult<R> {
         let (py, rows) = (x.py(), self.rows(x)?);
-        let few = matches!(&rows, Rows::Array(_, n, _) if n * self.fitted.data().n() < FEW);
+        let few = matches!(&rows, Rows::Array(_, n, _) if n * self.fitted.data().n() < FEW) && !pool::is_forked();
         let all = move || {
             let (data, messages) = request::collect(|| self.table(rows, None));
             Ok((work(&self.fitted, &data?)?, messages))

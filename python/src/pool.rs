@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{env, process, ptr, thread};
 
@@ -79,6 +79,15 @@ fn caught<R>(work: impl FnOnce() -> R) -> PyResult<R> {
 pub fn compute<R: Send>(py: Python, threads: Option<usize>, work: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
     let pool = pool(threads.unwrap_or_else(usual))?;
     py.detach(|| caught(|| pool.install(work)))?.map_err(|error| raised(&error))
+}
+
+/// The process that loaded the module.
+static LOADED_BY: OnceLock<u32> = OnceLock::new();
+
+/// Notes which process this is; returns whether it was forked from the one that noted it first. The libraries below have
+/// pools of their own, whose threads are missing there.
+pub fn is_forked() -> bool {
+    *LOADED_BY.get_or_init(process::id) != process::id()
 }
 
 /// Computes in this thread: for work so short that no other thread would help.

@@ -64,7 +64,7 @@ def test_samples_have_the_moments_of_the_function(rows, fitted):
 
 def test_the_same_kernel_has_the_same_evidence_as_in_scikit_learn(rows):
     X, y = rows
-    options = {"init": {"lengthscale": [1.5, 2.5], "variance": 1.2}, "fix": ["lengthscale", "variance"], "no_standardize": True}
+    options = {"init": {"lengthscale": [1.5, 2.5], "variance": 1.2}, "fix": ["lengthscale", "variance"], "no_standardize": True, "prior": "none"}
     own = GPRegressor("rbf(ard)", mean="zero", noise=0.04, calibrate=False, threads=1, options=options).fit(X, y)
     kernel = theirs.ConstantKernel(1.2, "fixed") * theirs.RBF([1.5, 2.5], "fixed")
     other = GaussianProcessRegressor(kernel, alpha=0.04, optimizer=None).fit(X, y)
