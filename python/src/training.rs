@@ -57,7 +57,7 @@ type Fitted = (Model, Vec<(bool, String)>, Option<(String, String)>, Option<Py<P
 /// Fits a model to an array and its targets, or to a frame, as the options of `cagey fit` say.
 #[pyfunction]
 #[pyo3(signature = (options, x, y=None, *, names=None, target="y".to_string(), classes=None, threads=None, progress=None, report=false))]
-#[expect(clippy::too_many_arguments, reason = "they are keywords")]
+#[allow(clippy::too_many_arguments, reason = "they are keywords")]
 pub fn fit(
     py: Python,
     options: Vec<String>,
@@ -122,7 +122,7 @@ pub fn compare(
 /// Every option of a fit: its name, what its value is called (none for a switch), heading, help, possible values and
 /// default.
 #[pyfunction]
-#[expect(clippy::type_complexity, reason = "rows of a table")]
+#[allow(clippy::type_complexity, reason = "rows of a table")]
 pub fn options() -> Vec<(String, Option<String>, String, String, Vec<String>, Option<String>)> {
     let row = |row: request::OptionRow| {
         (row.name.replace('-', "_"), row.value, row.heading, row.help, row.values, row.default)
