@@ -36,7 +36,7 @@ def _numbers(data: bytearray, *shape: int) -> Array:
 
 def _text(value: Any) -> str:
     """A parameter that is a name or a number, as the command reads it."""
-    return {True: "yes", False: "no"}[value] if isinstance(value, (bool, np.bool_)) else str(value)
+    return ("yes" if value else "no") if isinstance(value, (bool, np.bool_)) else str(value)
 
 
 class _GP(BaseEstimator):
