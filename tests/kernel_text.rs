@@ -57,6 +57,7 @@ fn expression(d: usize) -> BoxedStrategy<String> {
     let simple = prop_oneof![
         6 => leaf(d),
         1 => (1..4usize).prop_map(|q| format!("spectral_mixture(components={q})")),
+        1 => (1..3usize).prop_map(|order| format!("wiener(order={order}, lengthscale=2.5)")),
         1 => (1..4usize).prop_map(|p| format!("polynomial(power={p}, offset=0.5)")),
         1 => (1..3usize, leaf(1)).prop_map(|(dim, inner)| {
             let inner = if dim == 1 { inner } else { "rbf(ard)".to_string() };

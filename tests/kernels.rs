@@ -150,10 +150,37 @@ proptest! {
         for kernel in every_form(2) {
             check_kernel(&kernel, &two, 2, semidefinite_everywhere(&kernel));
         }
-        for text in ["rbf(ard) + 2.0 * periodic * rq + white", "(linear + matern12) * matern32(dims=[1])", "projection(rbf, dim=1)"] {
+        for text in ["rbf(ard) + 2.0 * periodic * rq + white", "(linear + matern12) * matern32(dims=[1])", "projection(rbf, dim=1)", "wiener(order=2, origin=-1.0) * rbf"] {
             check_kernel(&Kernel::parse(text, 2).unwrap(), &two, 2, true);
         }
     }
+}
+
+/// Walks are integrals of white noise: their covariances are sums over small steps of it.
+#[test]
+fn walks_are_integrals_of_noise() {
+    let (length, origin, variance, step) = (0.8, -0.5, 1.7, 1e-4);
+    let x: [f64; 4] = [-0.9, -0.1, 0.4, 1.3];
+    for order in [1, 2] {
+        let text = format!("wiener(order={order}, lengthscale={length}, variance={variance}, origin={origin})");
+        let kernel = Kernel::parse(&text, 1).unwrap();
+        assert!(kernel.parameters()[2].1.fixed, "the origin is not learned");
+        let scope = Scope::new(compute(DeviceKind::Flex, Precision::F64)).unwrap();
+        let gram = to_f64(kernel.gram(&scope, &scope.matrix(&x, 4, 1)).unwrap()).unwrap();
+        // The response of f at u to noise at s, where all is in lengthscales from the origin.
+        let response = |u: f64, s: f64| if s > u { 0.0 } else { (u - s).powi(order - 1) };
+        for (i, a) in x.iter().enumerate() {
+            for (j, b) in x.iter().enumerate() {
+                let [u, v] = [a, b].map(|x| (x - origin).max(0.0) / length);
+                let noise: f64 =
+                    (0..40_000).map(|k| (k as f64 + 0.5) * step).map(|s| response(u, s) * response(v, s)).sum();
+                let slope = if order == 2 { u * v } else { 0.0 };
+                let want = variance * (1.0 + slope + step * noise);
+                assert!((gram[i * 4 + j] - want).abs() < 1e-3, "{text}: {} and {want}", gram[i * 4 + j]);
+            }
+        }
+    }
+    assert_eq!(Kernel::parse("wiener(order=3)", 1).unwrap_err().kind(), cagey::ErrorKind::Request);
 }
 
 #[derive(Module, Debug)]

@@ -4,7 +4,8 @@ use super::{Kernel, Leaf};
 use crate::params::{Parameter, Unit};
 
 /// Sets every parameter that was not given. Lengthscales come from the median distance along each column. Variances
-/// split the target's variance equally among the summands. Periods are a tenth of the range.
+/// split the target's variance equally among the summands. Periods are a tenth of the range. Walks begin as long before
+/// the first row as the rows are wide.
 ///
 /// `x` is row-major `[n, d]` in standardised units; call [`Kernel::set_units`] first.
 pub fn initialise(kernel: &mut Kernel, x: &[f64], d: usize) {
@@ -16,6 +17,7 @@ pub fn initialise(kernel: &mut Kernel, x: &[f64], d: usize) {
 struct Column {
     median_distance: f64,
     range: f64,
+    least: f64,
 }
 
 impl Column {
@@ -35,7 +37,8 @@ impl Column {
         let middle = distances.len() / 2;
         let median =
             if distances.is_empty() { 1.0 } else { *distances.select_nth_unstable_by(middle, f64::total_cmp).1 };
-        Self { median_distance: median, range: if range > 0.0 { range } else { 1.0 } }
+        let least = values.first().copied().unwrap_or_default();
+        Self { median_distance: median, range: if range > 0.0 { range } else { 1.0 }, least }
     }
 }
 
@@ -50,7 +53,7 @@ fn set(kernel: &mut Kernel, columns: &[Column], variance: f64) {
         }
         Kernel::Transformed(t) => {
             let outputs = t.transform.output_dim(columns.len());
-            let unit = || Column { median_distance: 1.0, range: 4.0 };
+            let unit = || Column { median_distance: 1.0, range: 4.0, least: -2.0 };
             set(&mut t.kernel, &(0..outputs).map(|_| unit()).collect::<Vec<_>>(), variance);
         }
     }
@@ -69,6 +72,7 @@ fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
     for p in leaf.parameters.iter_mut().filter(|p| !p.given) {
         let values = match (p.unit, p.name.as_str()) {
             (Unit::Length, "period") => of(p, &|c| 0.1 * c.range),
+            (Unit::Length, "origin") => of(p, &|c| c.least - c.range),
             // Typical distances grow with √d, so lengthscales do too.
             (Unit::Length, _) => of(p, &|c| c.median_distance * (d as f64).sqrt()),
             (Unit::Variance, _) => vec![variance / p.len() as f64; p.len()],

@@ -17,6 +17,7 @@ pub mod stationary;
 pub mod text;
 mod tokens;
 pub mod transform;
+pub mod wiener;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::form::Form;
 use super::transform::{InputTransform, projection};
-use super::{linear, periodic, stationary};
+use super::{linear, periodic, stationary, wiener};
 
 /// Forms and input transforms by name. To load a model that uses your own, you need a registry with them.
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ impl Default for Registry {
             linear::polynomial(2),
             linear::constant(),
             linear::white(),
+            wiener::wiener(1),
         ];
         let registry = Self { forms: BTreeMap::new(), transforms: BTreeMap::new() };
         forms.into_iter().fold(registry, Self::with_form).with_transform(projection(1))
