@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `svgp`, `swsgp` | a family of models each |
+//! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
 //! | `parts` | models made of parts of the rows, in one process or several |
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
@@ -29,6 +29,7 @@ pub mod sgpr;
 #[doc(hidden)]
 pub mod sparse;
 pub mod sparse_grid;
+pub mod state_space;
 pub mod svgp;
 pub mod swsgp;
 mod training;

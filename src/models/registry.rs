@@ -13,6 +13,7 @@ use super::options::{Kind, ModelChoice, ModelOptions};
 use super::parts::Crew;
 use super::sgpr::SgprOptions;
 use super::sparse_grid::SparseGridOptions;
+use super::state_space::StateSpaceOptions;
 use super::svgp::SvgpOptions;
 use super::swsgp::SwsgpOptions;
 use crate::error::{Error, Result};
@@ -73,6 +74,7 @@ impl Default for Models {
     fn default() -> Self {
         let rows = vec![
             Row::of::<ExactOptions>(),
+            Row::of::<StateSpaceOptions>(),
             Row::of::<CagpOptions>(),
             Row::of::<SgprOptions>(),
             Row::of::<SparseGridOptions>(),

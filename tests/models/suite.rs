@@ -15,6 +15,7 @@ use cagey::models::minibatch::Minibatches;
 use cagey::models::options::{Context, Kind, ModelChoice, Parts};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::{Combination, SparseGridOptions};
+use cagey::models::state_space::StateSpaceOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
@@ -58,7 +59,7 @@ fn choices() -> Vec<ModelChoice> {
     let solver = CgOptions { relative: 1e-13, ..CgGpOptions::default().solver };
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
-    all.push(LaplaceOptions {}.into());
+    all.extend([LaplaceOptions {}.into(), StateSpaceOptions {}.into()]);
     for (partition, local, aggregation) in [
         (Partition::Random, LocalKind::Exact, Rule::Grbcm),
         (Partition::Tree, LocalKind::Exact, Rule::Npae),
@@ -89,7 +90,8 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let options = Registry::default().models.options(choice).unwrap();
     let mut likelihood = Gaussian::new(0.1);
     likelihood.noise.set(&[0.2]).unwrap();
-    let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
+    let text = if data.d == 1 { "1.3 * matern32(0.8)" } else { "1.3 * rbf(lengthscale=[0.8, 1.1])" };
+    let prior = Kernel::parse(text, data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
     let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
     let mut model = options.build(parts, &Context::new(data, &names, 1)).unwrap();
@@ -110,7 +112,12 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     }
     let far = posterior.predict(&[1e3, -1e3]).unwrap();
     assert!(far.mean[0].abs() < 1e-9, "{name}: the prior's mean far from data: {}", far.mean[0]);
-    assert_close(&format!("{name}: the prior's variance far from data"), &far.variance, &[1.3], 1e-6);
+    assert_close(
+        &format!("{name}: the prior's variance far from data"),
+        &far.variance,
+        &vec![1.3; far.variance.len()],
+        1e-6,
+    );
     let marginals = posterior.marginals(&[0.1, -0.2]).unwrap();
     assert_eq!(marginals, [posterior.predict(&[0.1, -0.2]).unwrap()], "{name}");
     // A copy has its own parameters.
@@ -123,11 +130,12 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
 
 #[test]
 fn every_model_keeps_its_promises() {
-    let (data, choices) = (data(ROWS, 2), choices());
+    let choices = choices();
     for row in Registry::default().models.rows() {
         assert!(choices.iter().any(|choice| choice.kind() == row.name), "{} is not tested", row.name);
     }
     for choice in choices {
+        let data = data(ROWS, if choice.kind() == StateSpaceOptions::NAME { 1 } else { 2 });
         // A single row has fewer neighbours than several rows together.
         let local = choice.of::<SwsgpOptions>().is_some() || choice.of::<ExpertsOptions>().is_some();
         // The value and the gradient are two separate estimates.

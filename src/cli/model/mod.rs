@@ -99,7 +99,7 @@ average: a weighted average of models with matern12(ard), matern32(ard),
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
-  constant, white; projection(kernel, dim=2) of any of them
+  constant, white, wiener(order=1 or 2); projection(kernel, dim=2) of any of them
   (periodic_norm and cosine_norm are covariances of one column only)
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
 or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not

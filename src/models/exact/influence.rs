@@ -45,6 +45,11 @@ struct Slope {
     log_variance: Vec<f64>,
 }
 
+/// Whether so many rows leave the changes out, for so many parameters.
+pub(in crate::models) fn changes_little(rows: usize, parameters: usize) -> bool {
+    ENOUGH * parameters <= rows
+}
+
 /// The changes for all rows, given their left-out predictions, the factor of K̂ and `weights` = K̂⁻¹(y − m).
 ///
 /// # Errors
@@ -56,7 +61,7 @@ pub(super) fn influence(
     (factor, weights): (&Factor<f64>, &[f64]),
 ) -> Result<Influence> {
     let (n, raw) = (data.n(), model.free_raw());
-    if ENOUGH * raw.len() <= n {
+    if changes_little(n, raw.len()) {
         return Ok(Influence::default());
     }
     if raw.len() > MOST_PARAMETERS || n * raw.len() > MOST_SLOPES {

@@ -8,6 +8,7 @@ mod repeats;
 use std::sync::OnceLock;
 
 use burn::tensor::Tensor;
+pub(in crate::models) use influence::changes_little;
 pub use options::ExactOptions;
 
 use crate::device::Compute;

@@ -1,0 +1,132 @@
+//! Exact Gaussian-process regression over one input in linear time, by a Kalman filter.
+//!
+//! Many kernels of one input are those of linear stochastic differential equations (Särkkä and Solin 2019, *Applied
+//! stochastic differential equations*, chapter 12). Their functions are parts of a state, which is Markov: given the
+//! state at a time, the past says nothing more about the future. So one pass over the rows in order of time has the
+//! exact evidence, and a pass back its gradient, the posterior, and predictions that leave rows out. The numbers are
+//! those of the [exact model](super::exact); only periodic kernels are cut off after as many harmonics as leave out less
+//! than [`LEFT_OUT`] of their variance.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `program` | from a kernel to blocks of states |
+//! | `factor`, `step` | steps of single processes, and of their products |
+//! | `chain`, `gather` | the passes over the rows, and the gradient |
+//! | `density` | the evidence as an operation with its own adjoint |
+//! | `posterior`, `joint` | predictions |
+
+mod chain;
+mod density;
+mod factor;
+mod gather;
+mod joint;
+mod options;
+mod posterior;
+mod program;
+mod rows;
+mod step;
+
+use burn::tensor::Tensor;
+pub use options::StateSpaceOptions;
+pub use posterior::StateSpacePosterior;
+pub use program::{LEFT_OUT, STATES};
+
+use crate::device::Compute;
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::likelihoods::{Gaussian, Likelihood};
+use crate::linalg::host::apply3;
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::Posterior;
+use crate::models::prior::Prior;
+use crate::models::start::start;
+use crate::models::{Batch, Model, Observations};
+use crate::params::Parameters;
+use crate::scope::{Scope, to_f64};
+use density::Density;
+use program::Program;
+
+/// A GP prior over one input with Gaussian noise, conditioned without approximation: n time, and n memory for the rows.
+#[derive(Debug, Clone)]
+pub struct StateSpaceGp {
+    /// The prior of the latent function.
+    pub prior: Prior,
+    /// Observation noise.
+    pub likelihood: Gaussian,
+}
+
+impl StateSpaceGp {
+    /// A model with zero mean and a tenth of unit variance as noise.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) for a kernel that has no state-space form.
+    pub fn new(kernel: Kernel) -> Result<Self> {
+        Program::of(&kernel, 1)?;
+        Ok(Self { prior: kernel.into(), likelihood: Gaussian::new(0.1) })
+    }
+
+    /// Whether a kernel of `d` input columns has a state-space form.
+    pub fn knows(kernel: &Kernel, d: usize) -> bool {
+        Program::of(kernel, d).is_ok()
+    }
+
+    /// Conditions the prior on observations.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) for a kernel that has no state-space form,
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for rows at the same time without noise.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<StateSpacePosterior> {
+        StateSpacePosterior::new(self.clone(), compute, data)
+    }
+
+    /// The kernel's parameters `[p]`, as tensors.
+    fn values(&self, scope: &Scope) -> Tensor<1> {
+        let values = self.prior.kernel.parameters().into_iter().map(|(_, parameter)| scope.wide_value(parameter));
+        Tensor::cat(values.collect(), 0)
+    }
+}
+
+impl Model for StateSpaceGp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let [n, d] = batch.x.dims();
+        let program = Program::of(&self.prior.kernel, d)?;
+        let residual = (batch.y.clone() - self.prior.mean.at(scope, &batch.x)?).cast(scope.wide());
+        let noise = self.likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
+        let density = Density { program, t: to_f64(batch.x.clone())? };
+        Ok(apply3(density, self.values(scope), noise, residual)?.cast(scope.dtype()))
+    }
+}
+
+impl GpModel for StateSpaceGp {
+    fn title(&self) -> String {
+        "Exact Gaussian process by its state space".into()
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start(&mut self.likelihood, std::iter::empty(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        // Times, targets, noise and their gradients in f64; the states of a segment.
+        size.data(compute) + 64.0 * size.rows as f64 + 1e6
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+}
+
+crate::parameters!(StateSpaceGp { ..prior, "likelihood": ..likelihood });

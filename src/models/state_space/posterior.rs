@@ -1,0 +1,240 @@
+//! Predictions by the filter and the backward pass over all rows, or, after the last of them, by the filter alone.
+
+use std::sync::OnceLock;
+
+use super::StateSpaceGp;
+use super::chain::{Forward, Visit};
+use super::program::{Blocks, Program};
+use super::rows::Sorted;
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::real::dot;
+use crate::models::Observations;
+use crate::models::exact::{ExactGp, ExactObjective, changes_little};
+use crate::models::posterior::{self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, VARIANCE_FLOOR};
+use crate::params::Parameters;
+use crate::scope::{Scope, to_f64};
+
+/// The posterior of a [`StateSpaceGp`].
+#[derive(Debug, Clone)]
+pub struct StateSpacePosterior {
+    model: StateSpaceGp,
+    compute: Compute,
+    data: Observations,
+    pub(super) blocks: Blocks,
+    pub(super) rows: Sorted,
+    forward: Forward,
+    /// (K̂⁻¹(y − m))ᵢ and (K̂⁻¹)ᵢᵢ of each row.
+    residuals: OnceLock<Vec<[f64; 2]>>,
+    influence: OnceLock<Influence>,
+}
+
+impl StateSpacePosterior {
+    pub(super) fn new(model: StateSpaceGp, compute: Compute, data: Observations) -> Result<Self> {
+        let program = Program::of(&model.prior.kernel, data.d)?;
+        let values: Vec<f64> = model.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
+        let blocks = program.at(&values)?;
+        let rows = sorted(&model, compute, &blocks, &data)?;
+        let forward = blocks.forward(rows.rows(), None)?;
+        let (residuals, influence) = Default::default();
+        Ok(Self { model, compute, data, blocks, rows, forward, residuals, influence })
+    }
+
+    /// The observations conditioned on.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// Minus the log density of the targets, in nats.
+    pub fn evidence(&self) -> f64 {
+        -self.forward.value
+    }
+
+    /// Conditions on more observations. Later rows take one step of the filter each; others begin anew.
+    ///
+    /// # Errors
+    /// As [`StateSpaceGp::posterior`]; [`Error::Shape`] when the columns differ.
+    pub fn condition(&self, more: &Observations) -> Result<Self> {
+        let data = self.data.extended(more)?;
+        let new = sorted(&self.model, self.compute, &self.blocks, more)?;
+        if new.rows().t.first().is_some_and(|first| *first < self.rows.last()) {
+            return Self::new(self.model.clone(), self.compute, data);
+        }
+        let forward = self.forward.extended(self.blocks.forward(new.rows(), Some(&self.forward.last))?, self.data.n());
+        let mut rows = self.rows.clone();
+        rows.extend(new);
+        let (model, compute, (residuals, influence)) = (self.model.clone(), self.compute, Default::default());
+        Ok(Self { model, compute, data, blocks: self.blocks.clone(), rows, forward, residuals, influence })
+    }
+
+    fn residuals(&self) -> &[[f64; 2]] {
+        self.residuals.get_or_init(|| {
+            let mut all = vec![[0.0; 2]; self.data.n()];
+            self.blocks.backward(self.rows.rows(), &self.forward, None, &mut |visit| {
+                all[self.rows.place(visit.row)] = visit.residual;
+            });
+            all
+        })
+    }
+
+    /// Closed-form leave-one-out predictions of the observations y (not f).
+    pub fn leave_one_out(&self) -> Marginals {
+        let rows = self.data.y.iter().zip(self.residuals());
+        let (mean, variance) = rows.map(|(y, [u, m])| (y - u / m, 1.0 / m)).unzip();
+        Marginals { mean, variance, floored: 0 }
+    }
+
+    /// Prior means at times.
+    pub(super) fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
+        let scope = Scope::new(self.compute)?;
+        to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len(), 1))?)
+    }
+
+    /// Mean and variance of the blocks of a summand of the kernel, or of all, at times; without the prior mean.
+    fn smoothed(&self, x: &[f64], summand: Option<usize>) -> Result<Marginals> {
+        let own = self.blocks.of(summand);
+        let mut all = Marginals { mean: vec![0.0; x.len()], variance: vec![0.0; x.len()], floored: 0 };
+        let mut h = Vec::new();
+        let d = self.blocks.width();
+        let mut put = |place: usize, mean: f64, variance: f64| {
+            let prior = own.variance(x[place]);
+            let (floor, variance) = (VARIANCE_FLOOR * prior, variance + own.noise());
+            all.floored += usize::from(variance < floor);
+            all.mean[place] = mean;
+            all.variance[place] = if variance < floor { floor } else { variance };
+        };
+        if x.iter().all(|t| *t >= self.rows.last()) {
+            let times = Sorted::new(x.to_vec(), Vec::new(), Vec::new());
+            self.blocks.ahead(&self.forward.last, times.rows().t, &mut |row, mean, covariance| {
+                own.observed(times.rows().t[row], &mut h);
+                put(times.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
+            });
+            return Ok(all);
+        }
+        let merged = self.rows.with(x);
+        let forward = self.blocks.forward(merged.rows(), None)?;
+        self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
+            let Some(place) = merged.place(visit.row).checked_sub(self.data.n()) else { return };
+            own.observed(x[place], &mut h);
+            let (mean, variance) = visit.smoothed(&h, d);
+            put(place, mean, variance);
+        });
+        Ok(all)
+    }
+}
+
+/// The rows of data in order of time, with all noise.
+fn sorted(model: &StateSpaceGp, compute: Compute, blocks: &Blocks, data: &Observations) -> Result<Sorted> {
+    let scope = Scope::new(compute)?;
+    let batch = data.batch(&scope);
+    let white = blocks.noise();
+    let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
+    let residual = to_f64(batch.y.clone() - model.prior.mean.at(&scope, &batch.x)?)?;
+    Ok(Sorted::new(to_f64(batch.x)?, residual, noise.into_iter().map(|noise| noise + white).collect()))
+}
+
+/// Σ h s over what a row observes.
+pub(super) fn along(h: &[(usize, f64)], s: &[f64]) -> f64 {
+    h.iter().map(|(at, h)| h * s[*at]).sum()
+}
+
+/// P hᵀ.
+pub(super) fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; d];
+    for (at, h) in h {
+        sums.iter_mut().zip(&covariance[at * d..]).for_each(|(sum, p)| *sum += h * p);
+    }
+    sums
+}
+
+/// h as a vector of all states.
+pub(super) fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
+    let mut all = vec![0.0; d];
+    h.iter().for_each(|(at, h)| all[*at] = *h);
+    all
+}
+
+impl Visit<'_> {
+    /// The mean and variance of what is observed, given all rows.
+    fn smoothed(&self, h: &[(usize, f64)], d: usize) -> (f64, f64) {
+        let ph = carried(h, self.covariance, d);
+        let mean = along(h, self.mean) + dot(&ph, self.r);
+        let explained: f64 = ph.iter().zip(self.n.chunks(d)).map(|(p, row)| p * dot(row, &ph)).sum();
+        (mean, along(h, &ph) - explained)
+    }
+}
+
+impl LeaveOneOut for StateSpacePosterior {
+    fn left_out(&self, _data: &Observations) -> Result<Marginals> {
+        Ok(self.leave_one_out())
+    }
+
+    /// That of the exact model, which is needed for few rows only.
+    fn influence(&self) -> Result<Option<&Influence>> {
+        if self.influence.get().is_none() {
+            let found = match changes_little(self.data.n(), self.model.free_raw().len()) {
+                true => Influence::default(),
+                false => {
+                    let StateSpaceGp { prior, likelihood } = self.model.clone();
+                    let exact = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
+                    let exact = exact.posterior(self.compute, self.data.clone())?;
+                    exact.influence()?.cloned().unwrap_or_default()
+                }
+            };
+            self.influence.get_or_init(|| found);
+        }
+        Ok(self.influence.get())
+    }
+
+    /// Standardised residuals are D^-½L⁻ᵀ times normal numbers, as those of the exact model.
+    fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
+        self.blocks.solve_transposed(self.rows.rows(), &self.forward, &|row| self.rows.place(row), &mut noise, count);
+        for (row, variance) in noise.chunks_mut(count).zip(variance) {
+            row.iter_mut().for_each(|value| *value *= variance.sqrt());
+        }
+        Ok(noise)
+    }
+}
+
+impl Exact for StateSpacePosterior {
+    fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
+        let count = self.model.prior.kernel.summands().len();
+        if index >= count {
+            return Err(Error::Usage(format!("the kernel has {count} summands, there is no summand {index}")));
+        }
+        posterior::rows(x, 1)?;
+        self.smoothed(x, Some(index))
+    }
+}
+
+impl Posterior for StateSpacePosterior {
+    fn exact(&self) -> Option<&dyn Exact> {
+        Some(self)
+    }
+
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
+        Some(self)
+    }
+
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        posterior::rows(x, 1)?;
+        if x.is_empty() {
+            return Ok(Marginals::default());
+        }
+        let mut all = self.smoothed(x, None)?;
+        all.mean.iter_mut().zip(self.means(x)?).for_each(|(mean, prior)| *mean += prior);
+        Ok(all)
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(Some(Box::new(self.condition(more)?)))
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        posterior::rows(x, 1)?;
+        if x.is_empty() {
+            return Ok(Joint::default());
+        }
+        self.joint(x)
+    }
+}

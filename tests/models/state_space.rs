@@ -1,0 +1,243 @@
+//! The state-space model beside the dense exact one, on rows with gaps, repeats and noise of their own.
+
+use cagey::kernels::Kernel;
+use cagey::likelihoods::Gaussian;
+use cagey::means::Mean;
+use cagey::models::exact::{ExactGp, ExactObjective};
+use cagey::models::minibatch::Rows;
+use cagey::models::posterior::{Exact, LeaveOneOut, Posterior};
+use cagey::models::state_space::{LEFT_OUT, StateSpaceGp};
+use cagey::models::{Observations, fit};
+use cagey::params::Parameters;
+use cagey::scope::Scope;
+use proptest::prelude::*;
+
+use crate::common::{F64, assert_close, check_posterior, gradients, noise};
+
+/// Kernels of every form it knows, with times from 0 on.
+const KERNELS: [&str; 22] = [
+    "matern12(lengthscale=0.7)",
+    "matern32(lengthscale=0.9, variance=1.4)",
+    "matern52(lengthscale=1.1)",
+    "wiener(lengthscale=2.0, variance=1.5, origin=-0.5)",
+    "wiener(order=2, lengthscale=3.0, variance=2.0, origin=-1.0)",
+    "constant(variance=2.0) + matern12(0.4)",
+    "linear(variance=0.3) + matern32(0.6)",
+    "cosine_sum(lengthscale=1.3) + white(variance=0.2)",
+    "cosine_norm(period=0.8, variance=0.6)",
+    "periodic(period=1.7, lengthscale=0.9, variance=1.2)",
+    "periodic_norm(period=1.7, lengthscale=1.4)",
+    "periodic(period=1.0, lengthscale=1.1) * wiener(lengthscale=4.0, origin=-0.1)",
+    "periodic(period=1.0, lengthscale=1.2) * matern32(lengthscale=2.0)",
+    "periodic(period=1.0, lengthscale=1.2) * matern52(lengthscale=3.0)",
+    "periodic(period=1.0, lengthscale=1.2) * linear(variance=0.2) + wiener(order=2, lengthscale=2.0)",
+    "matern12(lengthscale=3.0) * matern52(lengthscale=2.0)",
+    "matern32(lengthscale=3.0) * wiener(lengthscale=2.0, origin=-0.3)",
+    "matern32(lengthscale=3.0) * wiener(order=2, lengthscale=5.0, origin=-0.3)",
+    "wiener(order=2, origin=-0.2) * periodic(period=2.0, lengthscale=1.5) * matern12(3.0)",
+    "linear * linear + constant",
+    "periodic(period=3.0, lengthscale=2.0) * periodic(period=0.7, lengthscale=1.8)",
+    "(constant + wiener(lengthscale=2.0, origin=-1.0)) * (matern12(0.5) + 0.5 * cosine_sum(2.0)) + white * matern32",
+];
+
+fn pair(text: &str) -> (StateSpaceGp, ExactGp) {
+    let kernel = Kernel::parse(text, 1).unwrap();
+    let mut fast = StateSpaceGp::new(kernel).unwrap();
+    fast.prior.mean = Mean::named("linear", 1).unwrap();
+    fast.likelihood.noise.set(&[0.05]).unwrap();
+    let StateSpaceGp { prior, likelihood } = fast.clone();
+    (fast, ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood })
+}
+
+/// Rows in any order: some close to each other, some far apart, some at the same time, with noise of their own.
+fn rows(n: usize, seed: u64) -> Observations {
+    let mut state = seed;
+    let mut x: Vec<f64> = (0..n).map(|_| 3.0 * (noise(&mut state) + 0.5)).collect();
+    for i in 0..n {
+        match i % 7 {
+            2 if i > 0 => x[i] = x[i - 1],
+            4 => x[i] = x[i / 2] + 1e-7,
+            6 => x[i] += 2.5,
+            _ => {}
+        }
+    }
+    let y = x.iter().map(|x| (3.0 * x).sin() + 0.2 * x + 0.3 * noise(&mut state)).collect();
+    let known = (0..n).map(|_| 0.1 * (noise(&mut state) + 0.5)).collect();
+    Observations::new(x, 1, y, Some(known)).unwrap()
+}
+
+/// New times before, between, at and after those of the data.
+fn times(data: &Observations) -> Vec<f64> {
+    let mut all: Vec<f64> = (0..12).map(|i| -0.1 + 0.7 * f64::from(i)).collect();
+    all.extend([data.x[0], data.x[3], 15.0]);
+    all
+}
+
+/// Cut-off harmonics count in single digits of the noise's precision.
+fn compare(text: &str, data: &Observations) {
+    let tolerance = if text.contains("periodic") { 1e-5 } else { 1e-8 };
+    let (fast, dense) = pair(text);
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    let (a, b) = (fit::evaluate(&fast, F64, &batch).unwrap(), fit::evaluate(&dense, F64, &batch).unwrap());
+    assert_close(&format!("{text}: objective"), &[a.loss], &[b.loss], tolerance);
+    assert_close(&format!("{text}: gradient"), &a.gradient, &b.gradient, tolerance);
+    let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data.clone()).unwrap());
+    let x = times(data);
+    let (a, b) = (fast.predict(&x).unwrap(), dense.predict(&x).unwrap());
+    assert_close(&format!("{text}: mean"), &a.mean, &b.mean, tolerance);
+    assert_close(&format!("{text}: variance"), &a.variance, &b.variance, tolerance);
+    let (a, b) = (fast.predict_joint(&x).unwrap(), dense.predict_joint(&x).unwrap());
+    assert_close(&format!("{text}: joint mean"), &a.mean, &b.mean, tolerance);
+    assert_close(&format!("{text}: covariance"), &a.covariance, &b.covariance, tolerance);
+    let (a, b) = (fast.leave_one_out(), dense.leave_one_out());
+    assert_close(&format!("{text}: left-out means"), &a.mean, &b.mean, tolerance);
+    assert_close(&format!("{text}: left-out variances"), &a.variance, &b.variance, tolerance);
+    for summand in 0..fast.data().d {
+        let (a, b) = (fast.predict_component(summand, &x).unwrap(), dense.predict_component(summand, &x).unwrap());
+        assert_close(&format!("{text}: component mean"), &a.mean, &b.mean, tolerance);
+        assert_close(&format!("{text}: component variance"), &a.variance, &b.variance, tolerance);
+    }
+}
+
+#[test]
+fn it_is_the_exact_model_for_every_kernel_it_knows() {
+    for text in KERNELS {
+        compare(text, &rows(60, 3));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn it_is_the_exact_model_for_any_rows(n in 1..400usize, seed in any::<u64>(), which in 0..KERNELS.len()) {
+        compare(KERNELS[which], &rows(n.max(8), seed));
+    }
+}
+
+#[test]
+fn steps_that_repeat_are_computed_once_and_right() {
+    let y: Vec<f64> = (0..300).map(|i| (0.1 * f64::from(i)).sin()).collect();
+    let x = (0..300).map(|i| 0.01 * f64::from(i)).collect();
+    let data = Observations::new(x, 1, y, None).unwrap();
+    compare("matern32(0.5) + periodic(period=0.3, lengthscale=1.3) * wiener(origin=-1.0)", &data);
+}
+
+#[test]
+fn gradients_are_those_of_the_objective() {
+    for text in KERNELS {
+        let [analytic, numeric] = gradients(&pair(text).0, &rows(150, 11));
+        assert_close(text, &analytic, &numeric, 1e-6);
+    }
+}
+
+#[test]
+fn harmonics_leave_out_less_than_their_bound() {
+    for lengthscale in [0.15, 0.3, 0.7, 1.5, 5.0] {
+        let kernel = Kernel::parse(&format!("periodic(period=1.0, lengthscale={lengthscale})"), 1).unwrap();
+        let fast = StateSpaceGp::new(kernel).unwrap();
+        // The prior at many times, from rows that say nothing.
+        let silent = Observations::new(vec![0.0], 1, vec![0.0], Some(vec![1e12])).unwrap();
+        let posterior = fast.posterior(F64, silent).unwrap();
+        let x: Vec<f64> = (0..40).map(|i| 0.013 * f64::from(i)).collect();
+        let joint = posterior.predict_joint(&x).unwrap();
+        for (i, a) in x.iter().enumerate() {
+            for (j, b) in x.iter().enumerate() {
+                let sine = (std::f64::consts::PI * (a - b)).sin() / lengthscale;
+                let want = (-2.0 * sine * sine).exp();
+                let got = joint.covariance[i * x.len() + j];
+                assert!((got - want).abs() <= LEFT_OUT + 1e-11, "{lengthscale}: {got} and {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn later_rows_update_it_and_earlier_ones_too() {
+    let all = rows(90, 5);
+    let mut order: Vec<usize> = (0..90).collect();
+    order.sort_by(|a, b| all.x[*a].total_cmp(&all.x[*b]));
+    let (model, x) = (pair(KERNELS[1]).0, times(&all));
+    let whole = model.posterior(F64, all.clone()).unwrap();
+    for cut in [30, 89] {
+        for turned in [false, true] {
+            let (mut first, mut second) = (order[..cut].to_vec(), order[cut..].to_vec());
+            if turned {
+                (first, second) = (second, first);
+            }
+            let part = model.posterior(F64, all.gather(&first).unwrap()).unwrap();
+            let both = part.condition(&all.gather(&second).unwrap()).unwrap();
+            assert_close("evidence", &[both.evidence()], &[whole.evidence()], 1e-9);
+            let (a, b) = (both.predict(&x).unwrap(), whole.predict(&x).unwrap());
+            assert_close("mean", &a.mean, &b.mean, 1e-9);
+            assert_close("variance", &a.variance, &b.variance, 1e-9);
+            let left = both.leave_one_out();
+            let direct = model.posterior(F64, both.data().clone()).unwrap().leave_one_out();
+            assert_close("left out", &left.mean, &direct.mean, 1e-9);
+        }
+    }
+}
+
+#[test]
+fn residuals_have_the_correlations_of_the_exact_model() {
+    let data = rows(40, 9);
+    let (fast, dense) = pair(KERNELS[16]);
+    let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data.clone()).unwrap());
+    let variance = dense.leave_one_out().variance;
+    // The covariance R Rᵀ of residuals R z does not depend on which square root R is.
+    let square = |posterior: &dyn LeaveOneOut| {
+        let mut eye = vec![0.0; 40 * 40];
+        eye.iter_mut().step_by(41).for_each(|value| *value = 1.0);
+        let r = posterior.residuals(eye, 40, &variance).unwrap();
+        let dot = |i: usize, j: usize| (0..40).map(|k| r[i * 40 + k] * r[j * 40 + k]).sum::<f64>();
+        (0..1600).map(|at| dot(at / 40, at % 40)).collect::<Vec<f64>>()
+    };
+    assert_close("covariances", &square(&fast), &square(&dense), 1e-8);
+    let (a, b) = (fast.influence().unwrap().unwrap(), LeaveOneOut::influence(&dense).unwrap().unwrap());
+    assert_eq!(a, b);
+}
+
+#[test]
+fn posteriors_keep_their_promises() {
+    let data = rows(50, 2);
+    for text in [KERNELS[1], KERNELS[14]] {
+        check_posterior(text, &pair(text).0.posterior(F64, data.clone()).unwrap(), &[0.3, -0.05, 1.2, 7.5], 1);
+    }
+}
+
+#[test]
+fn rows_without_noise_and_long_gaps_stay_finite() {
+    let x: Vec<f64> = (0..200).map(|i| 1e-4 * f64::from(i) + if i > 100 { 1e5 } else { 0.0 }).collect();
+    let y = x.iter().map(|x| (40.0 * x).sin()).collect();
+    let data = Observations::new(x, 1, y, None).unwrap();
+    for text in ["matern52(0.5)", "matern32(0.5) + wiener", "periodic(period=0.3) * matern12(2.0)"] {
+        let mut model = pair(text).0;
+        model.likelihood = Gaussian::new(1e-6);
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        let found = fit::evaluate(&model, F64, &batch).unwrap();
+        assert!(found.loss.is_finite() && found.gradient.iter().all(|value| value.is_finite()), "{text}");
+        let prediction = model.posterior(F64, data.clone()).unwrap().predict(&[0.00505, 5e4, 2e5]).unwrap();
+        assert!(prediction.variance.iter().all(|v| v.is_finite() && *v > 0.0), "{text}: {prediction:?}");
+    }
+}
+
+#[test]
+fn it_says_which_kernels_it_does_not_know_and_which_are_near() {
+    for (text, word) in [
+        ("rbf", "matern52"),
+        ("rq + matern12", "matern32"),
+        ("polynomial", "linear"),
+        ("projection(rbf)", "transform"),
+        ("white * linear", "stationary"),
+        ("matern52 * matern52 * matern52", "states"),
+    ] {
+        let error = StateSpaceGp::new(Kernel::parse(text, 1).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("state-space") && error.contains(word), "{text}: {error}");
+    }
+    let two = Kernel::parse("matern32", 2).unwrap();
+    assert!(!StateSpaceGp::knows(&two, 2) && StateSpaceGp::knows(&two, 1));
+    let short = Kernel::parse("periodic(lengthscale=0.01)", 1).unwrap();
+    let error = StateSpaceGp::new(short).unwrap().posterior(F64, rows(10, 1)).unwrap_err().to_string();
+    assert!(error.contains("harmonics"), "{error}");
+    assert!(StateSpaceGp::new(Kernel::parse("matern32", 1).unwrap()).unwrap().parameters().len() == 3);
+}
