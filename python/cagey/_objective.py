@@ -37,7 +37,7 @@ class Objective:
     >>> bool(found.fun < objective(objective.theta)[0])
     True
     >>> sorted(objective.values(found.x))
-    ['noise', 'rbf.lengthscale', 'rbf.variance']
+    ['kernel.rbf.lengthscale', 'kernel.rbf.variance', 'likelihood.noise']
     """
 
     def __init__(self, estimator: GPRegressor | GPClassifier, X: ArrayLike, y: ArrayLike) -> None:

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use burn::tensor::Tensor;
 use cagey::burn;
 use cagey::cli::request;
-use cagey::data::Dataset;
+use cagey::data::{Dataset, Encoding};
 use cagey::fitted::{Fitted, Registry};
 use cagey::metrics::{Predictive, TargetPrediction};
 use cagey::{Error, Result};
@@ -336,7 +336,7 @@ impl Model {
             "calibration": self.fitted.calibration,
             "temperature": self.fitted.temperature,
             "inputs": self.fitted.schema.features.iter().map(|column| &column.name).collect::<Vec<_>>(),
-            "numeric": self.fitted.schema.features.iter().all(|column| column.encoding.categories().is_none()),
+            "numeric": self.fitted.schema.features.iter().all(|one| one.encoding == Encoding::Numeric && one.fill.is_none()),
             "target": self.fitted.schema.target,
             "classes": self.fitted.schema.classes.as_ref().map(|classes| classes.labels()),
             "auxiliary": settings.auxiliary_column,

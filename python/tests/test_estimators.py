@@ -141,7 +141,7 @@ def test_what_a_model_tells(rows, fitted):
 
 def test_more_rows_without_a_training(rows):
     X, y = rows
-    model = GPRegressor(threads=1, calibrate=False).fit(X[:60], y[:60])
+    model = GPRegressor("matern32(ard)", threads=1, calibrate=False).fit(X[:60], y[:60])
     before = model.predict_latent(X[60:])[1]
     model.update(X[60:], y[60:])
     assert (model.predict_latent(X[60:])[1] < before).all() and model.summary_["rows"] == 80

@@ -21,8 +21,8 @@ def test_kernels_are_texts(rows):
     known = k.rbf().bounds(lengthscale=(0.5, 0.7)).fixed("variance").start(variance=1.0)
     model = GPRegressor(known, threads=1).fit(*rows)
     parameters = model.inspect()["parameters"]
-    assert 0.5 <= parameters["rbf.lengthscale"]["values"][0] <= 0.7
-    assert parameters["rbf.variance"] == {**parameters["rbf.variance"], "values": [1.0], "fixed": True}
+    assert 0.5 <= parameters["kernel.rbf.lengthscale"]["values"][0] <= 0.7
+    assert parameters["kernel.rbf.variance"] == {**parameters["kernel.rbf.variance"], "values": [1.0], "fixed": True}
 
 
 @pytest.mark.parametrize("estimator", [GPRegressor("rbf(ard)", threads=1), GPClassifier("rbf", model="laplace", threads=1)])

@@ -90,6 +90,10 @@ def test_one_call_does_what_the_command_does(sales, caplog, tmp_path):
     again = cagey.load(tmp_path / "sales.cagey")
     X = sales.drop(columns="price")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    dates = cagey.fit(sales[["day", "price"]], target="price", kernel=KERNEL, threads=1)
+    np.testing.assert_allclose(dates.predict(sales[["day"]]), dates.leave_one_out_.mean, atol=3 * sales["price"].std())
+    with pytest.raises(ValueError, match="named columns"):
+        dates.predict(sales[["day"]].to_numpy(dtype=float))
     classes = cagey.fit(sales[["size", "price", "site"]], target="site", threads=1)
     assert isinstance(classes, GPClassifier) and classes.classes_.tolist() == ["north", "south"]
     with pytest.raises(TypeError, match="holdouts"):
