@@ -660,7 +660,9 @@ fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_o
         assert_eq!((race.starts.len(), race.rows), (2, 80));
         let losses: Vec<f64> = race.starts.iter().map(|start| start.loss.unwrap()).collect();
         assert!(losses.is_sorted() && each.summary.loss <= losses[0]);
-        assert!(race.told().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0])));
+        assert!(
+            race.sentence().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0]))
+        );
         // The summary counts what was tried.
         let last = each.summary.history.records.last().unwrap();
         assert!(each.summary.iterations >= race.steps + last.iteration && race.evaluations > 30);

@@ -123,7 +123,7 @@ pub fn description(fitted: &Fitted) -> String {
     text += &report::table(&parameters::rows(fitted));
     text += "Training\n";
     let mut rows: Vec<(String, String)> =
-        summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
+        summary.race.iter().filter_map(|race| Some(("start".into(), race.sentence()?))).collect();
     rows.push(match (&fitted.calibration, &fitted.temperature) {
         (Some(calibration), _) => {
             ("intervals".into(), format!("calibrated, as `predict` writes them: {}", calibration_in_words(calibration)))

@@ -33,7 +33,7 @@ impl Trust {
         }
         let y = data.y.as_deref().unwrap_or_default();
         let diagnosis = fitted.diagnose(data, y, &fitted.predict(data)?)?;
-        Ok(Self::told(fitted, diagnosis, what, verdict_in_words))
+        Ok(Self::worded(fitted, diagnosis, what, verdict_in_words))
     }
 
     /// Diagnoses intervals on the training rows, each predicted from all others. Empty if the model has no closed form
@@ -51,7 +51,7 @@ impl Trust {
             (Verdict::Hold, None) if series => "right between these rows; --holdout-last tests a forecast",
             _ => verdict_in_words(verdict),
         };
-        let mut trust = Self::told(fitted, fitted.diagnose_left_out(&left)?, "rows left out in turn", words);
+        let mut trust = Self::worded(fitted, fitted.diagnose_left_out(&left)?, "rows left out in turn", words);
         let part = left.unknown.map(|why| format!("a row left out still has its part in the training: {why}"));
         trust.lines.extend(part);
         trust.json["words"] = json!(trust.lines);
@@ -66,7 +66,7 @@ impl Trust {
         })
     }
 
-    fn told(fitted: &Fitted, diagnosis: Diagnosis, what: &str, words: impl Fn(Verdict) -> &'static str) -> Self {
+    fn worded(fitted: &Fitted, diagnosis: Diagnosis, what: &str, words: impl Fn(Verdict) -> &'static str) -> Self {
         let [half, most] = diagnosis.held;
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let range = |low: f64, high: f64| format!("{:.1}–{:.1}", 100.0 * low, 100.0 * high);

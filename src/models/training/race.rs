@@ -69,7 +69,7 @@ pub struct Race {
 
 impl Race {
     /// A sentence about the best start and the others.
-    pub fn told(&self) -> Option<String> {
+    pub fn sentence(&self) -> Option<String> {
         let (best, others) = self.starts.split_first()?;
         let loss = |start: &Start| start.loss.map_or("failed".into(), |loss| format!("{loss:.3}"));
         let others: Vec<String> = others.iter().map(|start| format!("{} {}", start.name, loss(start))).collect();
