@@ -11,6 +11,7 @@
 //! | [`models`] | parameters + objective + posterior, one folder for each model; a registry of models by name |
 //! | [`kernels`] | covariance functions, composed in code or from text |
 //! | [`means`], [`likelihoods`] | the other parts of a prior |
+//! | [`arithmetic`] | the numbers in which profiles and log densities are written once |
 //! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
 //! | [`products`] | covariance matrices and products with them, fused |
 //! | [`linalg`] | dense algebra with analytic adjoints |
@@ -44,6 +45,8 @@
 //!  products, solvers     K V, K S, Sᵀ K S without K; linear systems, policies
 //!   │
 //!  linalg, scope, device, threads      dense algebra with adjoints; tensors; where to compute
+//!   │
+//!  arithmetic     numbers for formulas that are written once: profiles, log densities
 //! ```
 //!
 //! Beside them stand `data` and `metrics`, which know no model, and `model_file`.
@@ -161,7 +164,8 @@ mod values;
 // The foundation is a crate of its own, which imports nothing of the rooms above. Users find its modules here.
 #[doc(inline)]
 pub use cagey_core::{
-    advice, device, error, kernels, linalg, means, memory, model_file, params, products, scope, solvers, threads, train,
+    advice, arithmetic, device, error, kernels, linalg, means, memory, model_file, params, products, scope, solvers,
+    threads, train,
 };
 pub(crate) use cagey_core::{atomic, plain, suggest};
 #[cfg(feature = "plot")]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 
 use super::density::{Density, Marginal, Support};
-use super::special::{
-    log_normal_cdf, logistic, logistic_bend, logistic_slope, logit, normal_cdf, normal_quantile, softplus,
-};
+use super::formula::Formula;
 use super::targets::{Row, Targets};
-use super::{Likelihood, class_problem, level};
+use super::{Likelihood, class_problem, level, predictive};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{log_normal_cdf, logistic, logit, normal_cdf, normal_quantile};
 
 /// The map from the latent function to the probability of class 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +59,7 @@ impl Likelihood for Bernoulli {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        match self.link {
-            BernoulliLink::Logit => Arc::new(Logistic),
-            BernoulliLink::Probit => Arc::new(Probit),
-        }
+        Arc::new(Labels { link: self.link })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -75,64 +72,54 @@ fn sign(y: f64) -> f64 {
     if y > 0.5 { 1.0 } else { -1.0 }
 }
 
-/// A value of `f` at which the row's class is nearly certain.
-fn sure(row: Row) -> f64 {
-    3.0 * sign(row.y)
+#[derive(Debug)]
+struct Labels {
+    link: BernoulliLink,
 }
 
-fn cdf(y: f64, one: f64) -> f64 {
-    match y {
-        y if y < 0.0 => 0.0,
-        y if y < 1.0 => 1.0 - one,
-        _ => 1.0,
+impl Labels {
+    /// `m/√(1 + v)`, whose probit is the average of probits.
+    fn shrunk(at: Marginal) -> f64 {
+        at.mean[0] / (1.0 + at.variance[0]).sqrt()
     }
 }
 
-fn draw(one: f64, rng: &mut dyn Rng) -> f64 {
-    f64::from(u8::from(rng.random::<f64>() < one))
-}
-
-#[derive(Debug)]
-struct Logistic;
-
-impl Density for Logistic {
+impl Formula for Labels {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(2)
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        -softplus(-sign(row.y) * f[0])
+    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
+        let f = f[0] * sign(row.y);
+        match self.link {
+            BernoulliLink::Logit => -(-f).softplus(),
+            BernoulliLink::Probit => f.ln_normal_cdf(),
+        }
     }
+}
 
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let sign = sign(row.y);
-        gradient[0] = sign * logistic(-sign * f[0]);
-        hessian[0] = -logistic_slope(f[0]);
-        self.log_density(row, f)
-    }
-
-    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        slopes[0] += weights[0] * logistic_bend(f[0]);
-    }
-
+impl Density for Labels {
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        logistic(f[0])
+        match self.link {
+            BernoulliLink::Logit => logistic(f[0]),
+            BernoulliLink::Probit => normal_cdf(f[0]),
+        }
     }
 
-    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        logistic_slope(f[0])
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        f64::from(u8::from(rng.random::<f64>() < self.mean(f, auxiliary)))
     }
 
-    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        cdf(row.y, logistic(f[0]))
-    }
-
-    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        draw(logistic(f[0]), rng)
-    }
-
+    /// A value at which the row's class is nearly certain.
     fn peak(&self, row: Row) -> f64 {
-        sure(row)
+        3.0 * sign(row.y)
+    }
+
+    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
+        match self.link {
+            BernoulliLink::Logit => predictive::average_of(at, 0.0, &|f| self.mean(f, auxiliary)),
+            BernoulliLink::Probit => normal_cdf(Self::shrunk(at)),
+        }
     }
 
     fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
@@ -140,72 +127,19 @@ impl Density for Logistic {
         one * (1.0 - one)
     }
 
-    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        cdf(row.y, self.predictive_mean(at, row.auxiliary))
-    }
-}
-
-#[derive(Debug)]
-struct Probit;
-
-impl Density for Probit {
-    fn support(&self, _auxiliary: f64) -> Support {
-        Support::Classes(2)
-    }
-
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        log_normal_cdf(sign(row.y) * f[0]).0
-    }
-
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let z = sign(row.y) * f[0];
-        let (value, ratio) = log_normal_cdf(z);
-        gradient[0] = sign(row.y) * ratio;
-        hessian[0] = -ratio * (z + ratio);
-        value
-    }
-
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        let z = sign(row.y) * f[0];
-        let ratio = log_normal_cdf(z).1;
-        slopes[0] += weights[0] * sign(row.y) * ratio * (1.0 - (z + ratio) * (z + 2.0 * ratio));
-    }
-
-    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        normal_cdf(f[0])
-    }
-
-    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        normal_cdf(f[0]) * normal_cdf(-f[0])
-    }
-
-    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        cdf(row.y, normal_cdf(f[0]))
-    }
-
-    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        draw(normal_cdf(f[0]), rng)
-    }
-
-    fn peak(&self, row: Row) -> f64 {
-        sure(row)
-    }
-
-    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
-        normal_cdf(at.mean[0] / (1.0 + at.variance[0]).sqrt())
-    }
-
-    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
-        let one = self.predictive_mean(at, auxiliary);
-        one * (1.0 - one)
-    }
-
-    /// `ln Φ(±m/√(1 + v))` (Rasmussen and Williams 2006, eq. 3.82).
+    /// With the probit, `ln Φ(±m/√(1 + v))` (Rasmussen and Williams 2006, eq. 3.82).
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        log_normal_cdf(sign(row.y) * at.mean[0] / (1.0 + at.variance[0]).sqrt()).0
+        match self.link {
+            BernoulliLink::Logit => predictive::log_density(self, row, at),
+            BernoulliLink::Probit => log_normal_cdf(sign(row.y) * Self::shrunk(at)).0,
+        }
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        cdf(row.y, self.predictive_mean(at, row.auxiliary))
+        match row.y {
+            y if y < 0.0 => 0.0,
+            y if y < 1.0 => 1.0 - self.predictive_mean(at, row.auxiliary),
+            _ => 1.0,
+        }
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Support};
-use super::special::{beta_cdf, logistic, logistic_bend, logistic_slope, logit, tetragamma, trigamma};
+use super::formula::Formula;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{beta_cdf, logistic, logistic_slope, logit};
 use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Shares with mean μ and variance `μ(1 − μ)/(1 + concentration)`.
@@ -51,8 +52,7 @@ impl Likelihood for Beta {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        let concentration = self.concentration.internal()[0];
-        Arc::new(Share { concentration, constant: ln_gamma(concentration), slope: digamma(concentration) })
+        Arc::new(Share { concentration: self.concentration.internal()[0] })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -63,10 +63,6 @@ impl Likelihood for Beta {
 #[derive(Debug)]
 struct Share {
     concentration: f64,
-    /// `ln Γ(concentration)`.
-    constant: f64,
-    /// The slope of `constant`.
-    slope: f64,
 }
 
 impl Share {
@@ -76,57 +72,35 @@ impl Share {
     }
 }
 
-impl Density for Share {
+impl Formula for Share {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Unit
-    }
-
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let (a, b) = self.shapes(f[0]);
-        self.constant - ln_gamma(a) - ln_gamma(b) + (a - 1.0) * row.y.ln() + (b - 1.0) * (-row.y).ln_1p()
-    }
-
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let (a, b) = self.shapes(f[0]);
-        let slope = self.concentration * logistic_slope(f[0]);
-        gradient[0] = slope * (digamma(b) - digamma(a) + logit(row.y));
-        hessian[0] = gradient[0] * (logistic(-f[0]) - logistic(f[0])) - slope * slope * (trigamma(a) + trigamma(b));
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let (a, b) = self.shapes(f[0]);
-        let one = logistic(f[0]) * (row.y.ln() - digamma(a));
-        let other = logistic(-f[0]) * ((-row.y).ln_1p() - digamma(b));
-        own[0] += weight * (self.slope + one + other);
     }
 
     fn is_log_concave(&self) -> bool {
         false
     }
 
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let (a, b) = (own[0] * f[0].logistic(), own[0] * (-f[0]).logistic());
+        a * row.y.ln() + b * (-row.y).ln_1p() - a.ln_gamma() - b.ln_gamma()
+    }
+
+    fn rest<A: Real>(&self, row: Row, own: &[A]) -> A {
+        own[0].ln_gamma() - (row.y.ln() + (-row.y).ln_1p())
+    }
+
     /// The Fisher information `(∂μ φ)² (ψ'(φμ) + ψ'(φ(1 − μ)))`, where `∂μ` is the slope of the mean.
-    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
-        let (a, b) = self.shapes(f[0]);
-        d[0] = (self.concentration * logistic_slope(f[0])).powi(2) * (trigamma(a) + trigamma(b));
+    fn curvature<A: Real>(&self, _row: Row, f: &[A], own: &[A], d: &mut [A]) {
+        let (mean, rest) = (f[0].logistic(), (-f[0]).logistic());
+        let slope = own[0] * mean * rest;
+        d[0] = slope * slope * ((own[0] * mean).trigamma() + (own[0] * rest).trigamma());
     }
+}
 
-    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let ((a, b), slope) = (self.shapes(f[0]), self.concentration * logistic_slope(f[0]));
-        let (first, second) = (trigamma(a) + trigamma(b), [tetragamma(a), tetragamma(b)]);
-        let bend = self.concentration * logistic_bend(f[0]);
-        slopes[0] += weights[0] * slope * (2.0 * bend * first + slope * slope * (second[0] - second[1]));
-        if let Some(own) = own.first_mut() {
-            let in_shapes = logistic(f[0]) * second[0] + logistic(-f[0]) * second[1];
-            *own += weights[0] * slope * slope * (2.0 * first / self.concentration + in_shapes);
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let (a, b) = self.shapes(f[0]);
-        let first = digamma(b) - digamma(a) + logit(row.y);
-        let second = b * trigamma(b) - a * trigamma(a);
-        own[0] += weights[0] * logistic_slope(f[0]) * (first + second);
+impl Density for Share {
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.concentration)
     }
 
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {

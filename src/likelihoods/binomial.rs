@@ -7,8 +7,10 @@ use rand_distr::Distribution;
 
 use super::Likelihood;
 use super::density::{Density, Support};
-use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
+use super::formula::Formula;
 use super::targets::{Auxiliary, Row, Targets};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{beta_cdf, ln_binomial, logistic, logistic_slope, logit};
 
 /// Numbers of successes. The auxiliary column has the numbers of trials.
 #[derive(Debug, Clone)]
@@ -56,25 +58,19 @@ impl Likelihood for Binomial {
 #[derive(Debug)]
 struct Successes;
 
-impl Density for Successes {
+impl Formula for Successes {
     fn support(&self, auxiliary: f64) -> Support {
         Support::Counts(Some(auxiliary))
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        ln_binomial([row.y, row.auxiliary - row.y], [-softplus(-f[0]), -softplus(f[0])])
+    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
+        let (counts, [ln_p, ln_q]) = ([row.y, row.auxiliary - row.y], [-(-f[0]).softplus(), -f[0].softplus()]);
+        let digits = ln_binomial(counts, [ln_p.number(), ln_q.number()]);
+        (ln_p * counts[0] + ln_q * counts[1]).with_number(digits)
     }
+}
 
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        gradient[0] = row.y * logistic(-f[0]) - (row.auxiliary - row.y) * logistic(f[0]);
-        hessian[0] = -row.auxiliary * logistic_slope(f[0]);
-        self.log_density(row, f)
-    }
-
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        slopes[0] += weights[0] * row.auxiliary * logistic_bend(f[0]);
-    }
-
+impl Density for Successes {
     fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
         auxiliary * logistic(f[0])
     }

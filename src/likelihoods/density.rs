@@ -3,9 +3,9 @@
 use rand::Rng;
 
 use super::deviance;
-use super::predictive;
-use super::quadrature;
+use super::formula::{Along, Derivatives};
 use super::targets::Row;
+use super::{outcomes, predictive};
 
 /// Independent Gaussian marginals of a row's latent functions.
 #[derive(Debug, Clone, Copy)]
@@ -43,31 +43,56 @@ pub enum Support {
     Classes(usize),
 }
 
+impl Support {
+    /// Whether a target can take this value.
+    pub fn contains(self, y: f64) -> bool {
+        match self {
+            Self::Real => true,
+            Self::Positive => y > 0.0,
+            Self::Unit => 0.0 < y && y < 1.0,
+            Self::Counts(last) => y >= 0.0 && y.fract() == 0.0 && last.is_none_or(|last| y <= last),
+            Self::Classes(classes) => y >= 0.0 && y.fract() == 0.0 && y < classes as f64,
+        }
+    }
+
+    /// The largest of finitely many values.
+    pub(super) fn last(self) -> f64 {
+        match self {
+            Self::Counts(Some(last)) => last,
+            Self::Classes(classes) => classes as f64 - 1.0,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
 /// `p(y | f)` of one row with `L` latent values `f`. This is a likelihood with plain numbers in place of
 /// [`Parameter`](crate::params::Parameter)s.
 ///
 /// Every function holds for all finite `f`, also in the tails.
-pub trait Density: std::fmt::Debug + Send + Sync + 'static {
-    /// Number of latent functions `L`.
-    fn latents(&self) -> usize {
-        1
+pub trait Density: Derivatives {
+    /// The values `[P]` of the likelihood's own parameters.
+    fn own(&self) -> &[f64] {
+        &[]
     }
 
-    /// The values that a target can take.
-    fn support(&self, auxiliary: f64) -> Support;
-
     /// `ln p(y | f)`.
-    fn log_density(&self, row: Row, f: &[f64]) -> f64;
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        self.value(row, f, self.own())
+    }
 
     /// `ln p(y | f)`, with its gradient `[L]` and Hessian `[L, L]` in `f`.
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64;
-
-    /// Whether `ln p(y | f)` is concave in `f` for all targets.
-    ///
-    /// If not, the [curvature](Self::curvature) is the Fisher information. It is never negative, but it is an
-    /// approximation, not the density's own curvature.
-    fn is_log_concave(&self) -> bool {
-        true
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let (latents, own) = (f.len(), self.own());
+        let mut value = 0.0;
+        for a in 0..latents {
+            for b in 0..=a {
+                let second;
+                [value, gradient[a], _, second] = self.bend(row, f, own, [Along::Latent(a), Along::Latent(b)]);
+                hessian[a * latents + b] = second;
+                hessian[b * latents + a] = second;
+            }
+        }
+        value + self.rest(row, own)
     }
 
     /// Whether the curvature is `W = diag(d) − d dᵀ` with `Σ d = 1`, as for class probabilities, and not `diag(d)`. The
@@ -79,29 +104,40 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// The numbers `d` `[L]` of the curvature `W`, none negative. `W` is minus the Hessian in `f`, or its expectation
     /// over targets if the density is not [log-concave](Self::is_log_concave).
     fn curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
-        let latents = f.len();
-        let mut hessian = vec![0.0; latents * latents];
-        self.derivatives(row, f, &mut vec![0.0; latents], &mut hessian);
-        d.iter_mut().zip(hessian.iter().step_by(latents + 1)).for_each(|(d, h)| *d = (-h).max(0.0));
+        self.curved(row, f, self.own(), d);
+        d.iter_mut().for_each(|d| *d = d.max(0.0));
     }
 
     /// Adds the slopes of `tr(B W)` for symmetric `weights` `B` `[L, L]`: those in `f` to `slopes` `[L]`, those in the
     /// likelihood's own parameters (internal values, in the order of its list) to `own`, which may be empty.
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]);
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let of = |along| self.curved_slope(row, f, self.own(), along, weights);
+        slopes.iter_mut().enumerate().for_each(|(l, slope)| *slope += of(Along::Latent(l)));
+        own.iter_mut().enumerate().for_each(|(k, slope)| *slope += of(Along::Own(k)));
+    }
 
     /// Adds the slopes of `Σ_l weights_l ∂ ln p(y | f)/∂f_l` in the likelihood's own parameters.
-    fn add_pull_slopes(&self, _row: Row, _f: &[f64], _weights: &[f64], _own: &mut [f64]) {}
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        for (k, own) in own.iter_mut().enumerate() {
+            *own += self.bend(row, f, self.own(), [Along::Latents(weights), Along::Own(k)])[3];
+        }
+    }
 
     /// Adds `weight` times the gradient of `ln p(y | f)` in the likelihood's own parameters (internal values, in the
     /// order of its list).
-    fn add_own_gradient(&self, _row: Row, _f: &[f64], _weight: f64, _own: &mut [f64]) {}
+    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
+        let at = self.own();
+        for (k, own) in own.iter_mut().enumerate() {
+            *own += weight * (self.slope(row, f, at, Along::Own(k))[1] + self.rest_slope(row, at, k));
+        }
+    }
 
     /// `E[ln p(y | f)]` under Gaussian marginals, with its slopes.
     ///
-    /// The default is for one latent function: Gauss–Hermite quadrature with 20 nodes, and the exact slopes of that
-    /// rule. Likelihoods with a closed form override it.
+    /// The default is Gauss–Hermite quadrature with 20 nodes for each latent function, and the exact slopes of that
+    /// rule. Likelihoods with a closed form override it, and those with more than two functions.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
-        hermite_expectation(self, row, at, slopes)
+        self.average(row, at, self.own(), slopes)
     }
 
     /// `E[ln p(y | f)]` for latent functions with these means `[L]` and covariances `[L, L]`, with its slopes in the
@@ -121,17 +157,26 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         value
     }
 
-    /// `E[y | f]`.
-    fn mean(&self, f: &[f64], auxiliary: f64) -> f64;
+    /// `E[y | f]`; by default summed or integrated over targets, as the next three are.
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
+        outcomes::average(self, f, auxiliary, f64::INFINITY, &|y| y)
+    }
 
     /// `Var[y | f]`.
-    fn variance(&self, f: &[f64], auxiliary: f64) -> f64;
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
+        let mean = self.mean(f, auxiliary);
+        outcomes::average(self, f, auxiliary, f64::INFINITY, &|y| (y - mean).powi(2))
+    }
 
     /// `P(target ≤ y | f)`.
-    fn cdf(&self, row: Row, f: &[f64]) -> f64;
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        outcomes::average(self, f, row.auxiliary, row.y, &|_| 1.0).clamp(0.0, 1.0)
+    }
 
     /// Draws a target given `f`.
-    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64;
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        outcomes::draw(self, f, auxiliary, rng)
+    }
 
     /// A place near the `f` at which the density of the row's target is largest, for one latent function; a finite
     /// value if the density grows without end. Integrals over `f` look for their mass there.
@@ -141,31 +186,23 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
 
     /// `E[y]` under Gaussian marginals.
     fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
-        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| self.mean(&[f], auxiliary))
+        predictive::average_of(at, 0.0, &|f| self.mean(f, auxiliary))
     }
 
     /// `Var[y]` under Gaussian marginals.
     fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
         let centre = self.predictive_mean(at, auxiliary);
-        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| {
-            self.variance(&[f], auxiliary) + (self.mean(&[f], auxiliary) - centre).powi(2)
-        })
+        predictive::average_of(at, 0.0, &|f| self.variance(f, auxiliary) + (self.mean(f, auxiliary) - centre).powi(2))
     }
 
     /// `ln E[p(y | f)]` under Gaussian marginals.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        let slopes = |f: f64| {
-            let (mut first, mut second) = ([0.0], [0.0]);
-            self.derivatives(row, &[f], &mut first, &mut second);
-            [first[0], second[0]]
-        };
-        let log_density = |f: f64| self.log_density(row, &[f]);
-        predictive::log_average(at.mean[0], at.variance[0], self.peak(row), &log_density, &slopes)
+        predictive::log_density(self, row, at)
     }
 
     /// `P(target ≤ y)` under Gaussian marginals.
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        predictive::average(at.mean[0], at.variance[0], self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
+        predictive::average_of(at, self.peak(row), &|f| self.cdf(row, f)).clamp(0.0, 1.0)
     }
 
     /// The deviance of a target about a predicted mean: twice what its log density lacks, compared with the mean that
@@ -196,23 +233,4 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     fn joint_probabilities(&self, _mean: &[f64], _covariance: &[f64]) -> Option<Vec<f64>> {
         None
     }
-}
-
-/// Below this variance the rule's own slope `Σ w ℓ'(m + sz) z / 2s` loses digits, and `½ E[ℓ'']` is as exact.
-const NARROW: f64 = 1e-10;
-
-fn hermite_expectation<D: Density + ?Sized>(density: &D, row: Row, at: Marginal, slopes: Slopes) -> f64 {
-    let (mean, variance) = (at.mean[0], at.variance[0].max(0.0));
-    let sd = variance.sqrt();
-    let (mut total, mut first, mut second) = (0.0, [0.0], [0.0]);
-    for &(z, weight) in quadrature::rule() {
-        let f = [mean + sd * z];
-        total += weight * density.derivatives(row, &f, &mut first, &mut second);
-        slopes.mean[0] += weight * first[0];
-        slopes.variance[0] += 0.5 * weight * if variance > NARROW { first[0] * z / sd } else { second[0] };
-        if !slopes.own.is_empty() {
-            density.add_own_gradient(row, &f, weight, slopes.own);
-        }
-    }
-    total
 }

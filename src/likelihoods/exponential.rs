@@ -27,7 +27,7 @@ impl Likelihood for Exponential {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        Arc::new(PositiveMean::new(1.0))
+        Arc::new(PositiveMean { shape: 1.0 })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {

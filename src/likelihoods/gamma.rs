@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Marginal, Slopes, Support};
 use super::deviance;
-use super::special::gamma_cdf;
+use super::formula::{Derivatives, Formula};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::gamma_cdf;
 use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Positive targets with a constant coefficient of variation, `1/√shape`.
@@ -43,7 +44,7 @@ impl Likelihood for Gamma {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        Arc::new(PositiveMean::new(self.shape.internal()[0]))
+        Arc::new(PositiveMean { shape: self.shape.internal()[0] })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -54,74 +55,38 @@ impl Likelihood for Gamma {
 /// A gamma distribution with mean `exp(f)`.
 #[derive(Debug)]
 pub(super) struct PositiveMean {
-    shape: f64,
-    /// `shape ln shape − ln Γ(shape)`.
-    constant: f64,
-    /// The slope of `constant` in the shape.
-    slope: f64,
+    pub shape: f64,
 }
 
-impl PositiveMean {
-    pub(super) fn new(shape: f64) -> Self {
-        Self { shape, constant: shape * shape.ln() - ln_gamma(shape), slope: shape.ln() + 1.0 - digamma(shape) }
-    }
-
-    /// The log density as a function of `f` and `exp(−f)`. It is linear in both, so their expectations give its
-    /// expectation.
-    fn value(&self, y: f64, f: f64, inverse: f64) -> f64 {
-        self.constant + (self.shape - 1.0) * y.ln() - self.shape * (f + y * inverse)
-    }
-
-    fn own(&self, y: f64, f: f64, inverse: f64) -> f64 {
-        self.slope + y.ln() - f - y * inverse
-    }
-}
-
-impl Density for PositiveMean {
+impl Formula for PositiveMean {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Positive
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        self.value(row.y, f[0], (-f[0]).exp())
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        -(own[0] * (f[0] + (-f[0]).exp() * row.y))
     }
 
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let ratio = row.y * (-f[0]).exp();
-        gradient[0] = self.shape * (ratio - 1.0);
-        hessian[0] = -self.shape * ratio;
-        self.log_density(row, f)
+    fn rest<A: Real>(&self, row: Row, own: &[A]) -> A {
+        let shape = own[0];
+        shape * (shape.ln() + row.y.ln()) - shape.ln_gamma() - row.y.ln()
+    }
+}
+
+impl Density for PositiveMean {
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.shape)
     }
 
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        if let Some(own) = own.first_mut() {
-            *own += weight * self.own(row.y, f[0], (-f[0]).exp());
-        }
-    }
-
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let ratio = row.y * (-f[0]).exp();
-        slopes[0] -= weights[0] * self.shape * ratio;
-        if let Some(own) = own.first_mut() {
-            *own += weights[0] * ratio;
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        if let Some(own) = own.first_mut() {
-            *own += weights[0] * (row.y * (-f[0]).exp() - 1.0);
-        }
-    }
-
-    /// The log density with `E[exp(−f)] = exp(−m + v/2)`.
+    /// The log density is linear in `f` and in `exp(−f)`, and `E[exp(−f)] = exp(−m + v/2)`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
-        let inverse = (0.5 * at.variance[0] - at.mean[0]).exp();
-        slopes.mean[0] = self.shape * (row.y * inverse - 1.0);
-        slopes.variance[0] = -0.5 * self.shape * row.y * inverse;
+        let ratio = row.y * (0.5 * at.variance[0] - at.mean[0]).exp();
+        slopes.mean[0] = self.shape * (ratio - 1.0);
+        slopes.variance[0] = -0.5 * self.shape * ratio;
         if let Some(own) = slopes.own.first_mut() {
-            *own = self.own(row.y, at.mean[0], inverse);
+            *own = self.rest_slope(row, self.own(), 0) - at.mean[0] - ratio;
         }
-        self.value(row.y, at.mean[0], inverse)
+        Derivatives::rest(self, row, self.own()) - self.shape * (at.mean[0] + ratio)
     }
 
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {

@@ -8,9 +8,11 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{log_normal_density, normal_cdf};
+use super::formula::Formula;
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, level, spread};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{LN_TAU, log_normal_density, normal_cdf};
 use crate::params::{Constraint, Parameter, Unit};
 use crate::scope::Scope;
 
@@ -94,35 +96,20 @@ struct Normal {
     noise: f64,
 }
 
-impl Density for Normal {
+impl Formula for Normal {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        log_normal_density(row.y - f[0], self.noise + row.auxiliary)
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let (residual, variance) = (f[0] - row.y, own[0] + row.auxiliary);
+        (variance.ln() + residual * residual / variance + LN_TAU) * -0.5
     }
+}
 
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let precision = (self.noise + row.auxiliary).recip();
-        gradient[0] = (row.y - f[0]) * precision;
-        hessian[0] = -precision;
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let variance = self.noise + row.auxiliary;
-        own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) / variance - 1.0) / variance;
-    }
-
-    fn add_curvature_slopes(&self, row: Row, _f: &[f64], weights: &[f64], _slopes: &mut [f64], own: &mut [f64]) {
-        if let Some(own) = own.first_mut() {
-            *own -= weights[0] / (self.noise + row.auxiliary).powi(2);
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        own[0] -= weights[0] * (row.y - f[0]) / (self.noise + row.auxiliary).powi(2);
+impl Density for Normal {
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.noise)
     }
 
     /// `ln N(y; m, σ²) − v / 2σ²`.

@@ -6,9 +6,11 @@ use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{LN_TAU, log_normal_density, normal_cdf};
+use super::formula::Formula;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, predictive, spread};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{LN_TAU, log_normal_density, normal_cdf};
 use crate::params::{Constraint, Parameter, Unit};
 
 /// Gaussian noise with a learned variance times the exponential of a second latent function.
@@ -81,51 +83,34 @@ impl VaryingNormal {
     }
 }
 
-impl Density for VaryingNormal {
-    fn latents(&self) -> usize {
-        2
-    }
-
+impl Formula for VaryingNormal {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        -0.5 * (LN_TAU + self.noise.ln() + f[1] + (row.y - f[0]).powi(2) * self.precision(f))
-    }
-
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let (residual, precision) = (row.y - f[0], self.precision(f));
-        let square = residual * residual * precision;
-        gradient.copy_from_slice(&[residual * precision, 0.5 * (square - 1.0)]);
-        hessian.copy_from_slice(&[-precision, -residual * precision, -residual * precision, -0.5 * square]);
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) * self.precision(f) - 1.0) / self.noise;
+    fn latents(&self) -> usize {
+        2
     }
 
     fn is_log_concave(&self) -> bool {
         false
     }
 
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let residual = f[0] - row.y;
+        (own[0].ln() + f[1] + residual * residual * (-f[1]).exp() / own[0] + LN_TAU) * -0.5
+    }
+
     /// The Fisher information `diag(exp(−f₁)/σ², ½)`.
-    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
-        d.copy_from_slice(&[self.precision(f), 0.5]);
+    fn curvature<A: Real>(&self, _row: Row, f: &[A], own: &[A], d: &mut [A]) {
+        d[0] = (-f[1]).exp() / own[0];
+        d[1] = A::constant(0.5);
     }
+}
 
-    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let first = weights[0] * self.precision(f);
-        slopes[1] -= first;
-        if let Some(own) = own.first_mut() {
-            *own -= first / self.noise;
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let residual = row.y - f[0];
-        own[0] -= (weights[0] + 0.5 * weights[1] * residual) * residual * self.precision(f) / self.noise;
+impl Density for VaryingNormal {
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.noise)
     }
 
     /// `−½ [ln 2πσ² + m₁ + ((y − m₀)² + v₀) exp(−m₁ + v₁/2)/σ²]`.

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use super::difficulty::Difficulty;
-use super::special::normal_quantile;
-use crate::kernels::profile::Arithmetic;
+use crate::arithmetic::Arithmetic;
+use crate::arithmetic::special::normal_quantile;
 use crate::linalg::real::dot;
 use crate::products::lanes::{Chains, Lanes, Number, Work};
 

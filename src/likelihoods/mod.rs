@@ -1,8 +1,9 @@
 //! Likelihoods: how observations scatter around the latent functions, one file for each.
 //!
 //! A [`Likelihood`] holds parameters and knows which targets it takes. [`Likelihood::density`] freezes it into a
-//! [`Density`], which has the mathematics of a row on the host in f64: log density, derivatives in `f` (Newton's
-//! method), expectations under a Gaussian (variational inference) and the functions for prediction.
+//! [`Density`]. Its [`Formula`] is the log density of a row, written once; derivatives in `f` and in own parameters
+//! (Newton's method), expectations under a Gaussian (variational inference) and predictions follow by differentiation
+//! and quadrature, on the host in f64, unless the density has closed forms. [`Custom`] makes a likelihood of a formula.
 //! [`Likelihood::expected_log_density`] is the same expectation as a differentiable tensor, and [`Likelihood::predict`]
 //! gives a [`Prediction`].
 //!
@@ -14,18 +15,22 @@ mod beta;
 mod binomial;
 mod correlated;
 mod curvature;
+mod custom;
 mod density;
 pub(crate) mod deviance;
 mod difficulty;
 pub(crate) mod expected;
 mod exponential;
+mod formula;
 mod gamma;
 mod gaussian;
 mod heteroscedastic;
 pub mod infer;
 mod lattice;
+mod level;
 mod negative_binomial;
 mod ordinal;
+mod outcomes;
 mod poisson;
 mod prediction;
 mod predictive;
@@ -34,7 +39,6 @@ pub mod registry;
 mod shares;
 mod shift;
 mod softmax;
-mod special;
 mod student_t;
 mod targets;
 
@@ -46,8 +50,10 @@ pub use bernoulli::{Bernoulli, BernoulliLink};
 pub use beta::Beta;
 pub use binomial::Binomial;
 pub use curvature::Root;
+pub use custom::Custom;
 pub use density::{Density, Marginal, Slopes, Support};
 pub use exponential::Exponential;
+pub use formula::{Along, Derivatives, Formula};
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
@@ -98,11 +104,18 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// Sets the unit of the target in the parameters, for [`scaled`](Self::scaled) likelihoods.
     fn set_units(&mut self, _target_sd: f64) {}
 
-    /// Says what is wrong with a target and what to do about it.
+    /// Says what is wrong with a target and what to do about it; by default, if it is outside the density's support.
     ///
     /// # Errors
     /// The problem, to be read after "row 3: the target -1".
-    fn check_row(&self, row: Row) -> std::result::Result<(), String>;
+    fn check_row(&self, row: Row) -> std::result::Result<(), String> {
+        let support = self.density().support(row.auxiliary);
+        if support.contains(row.y) {
+            return Ok(());
+        }
+        let text = self.text();
+        level::problem(support, row.y, text.split('(').next().unwrap_or(&text))
+    }
 
     /// Warnings about the targets as a whole, with advice.
     fn warnings(&self, _targets: Targets) -> Vec<String> {
@@ -110,8 +123,10 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     }
 
     /// Sets parameters that the user did not give to values that suit the targets. Returns the constant level `[L]` of
-    /// each latent function that fits them.
-    fn initialise(&mut self, targets: Targets) -> Vec<f64>;
+    /// each latent function that fits them; by default the levels under which the targets are most likely.
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        level::constant(&*self.density(), targets.rows(self.auxiliary()))
+    }
 
     /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
 use super::deviance;
-use super::special::{
-    LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope,
-    softplus,
-};
+use super::formula::Formula;
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic};
 use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Counts of a Poisson distribution whose rate has a gamma distribution with mean `exposure · exp(f)`.
@@ -78,58 +76,37 @@ impl GammaPoisson {
     fn log_ratio(&self, f: f64, auxiliary: f64) -> f64 {
         f + auxiliary.ln() + self.dispersion.ln()
     }
-
-    /// `ψ(r + y) − ψ(r)`; by its series if the difference would cancel.
-    fn digamma_rise(&self, y: f64) -> f64 {
-        let r = self.size;
-        if r < 1e3 {
-            return digamma(r + y) - digamma(r);
-        }
-        let (a, b) = (1.0 / (r + y), 1.0 / r);
-        (y / r).ln_1p() - 0.5 * (a - b) - (a * a - b * b) / 12.0
-    }
 }
 
-impl Density for GammaPoisson {
+impl Formula for GammaPoisson {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
     }
 
-    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; for large counts by the binomial distribution.
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let t = self.log_ratio(f[0], row.auxiliary);
+    /// `ln Γ(r + y) − ln Γ(r) − ln y! − y ln(1 + e⁻ᵗ) − r ln(1 + eᵗ)` with `t = ln(μ/r)`; for large counts by the
+    /// binomial distribution.
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let (t, size) = (f[0] + own[0].ln() + row.auxiliary.ln(), own[0].recip());
+        let (ln_p, ln_q) = (-t.softplus(), -(-t).softplus());
+        let value = ln_p * size + ln_q * row.y;
+        if row.y <= LARGE_COUNT {
+            return value;
+        }
+        let digits = ln_binomial([size.number(), row.y], [ln_p.number(), ln_q.number()]);
+        (value + ln_rising(size, row.y)).with_number(digits - (row.y / size.number()).ln_1p())
+    }
+
+    fn rest<A: Real>(&self, row: Row, own: &[A]) -> A {
         if row.y > LARGE_COUNT {
-            return -(row.y / self.size).ln_1p() + ln_binomial([self.size, row.y], [-softplus(t), -softplus(-t)]);
+            return A::constant(0.0);
         }
-        ln_rising(self.size, row.y) - ln_factorial(row.y) + row.y * t - (self.size + row.y) * softplus(t)
+        ln_rising(own[0].recip(), row.y) - ln_factorial(row.y)
     }
+}
 
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let t = self.log_ratio(f[0], row.auxiliary);
-        gradient[0] = row.y * logistic(-t) - self.size * logistic(t);
-        hessian[0] = -(self.size + row.y) * logistic_slope(t);
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.auxiliary);
-        let in_size = self.digamma_rise(row.y) - softplus(t) + logistic(t) - row.y * self.dispersion * logistic(-t);
-        own[0] -= weight * in_size * self.size * self.size;
-    }
-
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.auxiliary);
-        let slope = weights[0] * (self.size + row.y) * logistic_bend(t);
-        slopes[0] += slope;
-        if let Some(own) = own.first_mut() {
-            // t grows with ln α, r falls.
-            *own += self.size * (slope - weights[0] * self.size * logistic_slope(t));
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.auxiliary);
-        own[0] += weights[0] * self.size * (self.size * logistic(t) - (self.size + row.y) * logistic_slope(t));
+impl Density for GammaPoisson {
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.dispersion)
     }
 
     fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {

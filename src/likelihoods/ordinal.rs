@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rand::{Rng, RngExt};
-
 use super::density::{Density, Support};
-use super::special::{logistic, logistic_bend, logistic_slope, logit, softplus};
+use super::formula::Formula;
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{logistic, logit};
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
 /// Ordered classes, separated by cut points on the latent function.
@@ -82,13 +82,13 @@ impl Likelihood for Ordinal {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        let mut cut = self.first_cut.internal()[0];
-        let mut cuts = vec![cut];
-        for gap in self.gaps.internal() {
-            cut += gap;
-            cuts.push(cut);
-        }
-        Arc::new(Ordered { cuts })
+        let own = [self.first_cut.internal(), self.gaps.internal()].concat();
+        let mut cut = 0.0;
+        let cuts = own.iter().map(|part| {
+            cut += part;
+            cut
+        });
+        Arc::new(Ordered { cuts: cuts.collect(), own })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -98,82 +98,43 @@ impl Likelihood for Ordinal {
 
 #[derive(Debug)]
 struct Ordered {
+    /// The first cut point and the gaps.
+    own: Vec<f64>,
     cuts: Vec<f64>,
 }
 
-impl Ordered {
-    /// The distances `(a, b)` from `f` up to the class's upper and lower cut points, infinite at the ends.
-    fn edges(&self, y: f64, f: f64) -> (f64, f64) {
-        let class = (y as usize).min(self.cuts.len());
-        let upper = self.cuts.get(class).map_or(f64::INFINITY, |cut| cut - f);
-        let lower = if class == 0 { f64::NEG_INFINITY } else { self.cuts[class - 1] - f };
-        (upper, lower)
+impl Formula for Ordered {
+    fn support(&self, _auxiliary: f64) -> Support {
+        Support::Classes(self.own.len() + 1)
     }
 
-    /// Adds `weight` times the slopes in the cut points. `both` is the slope in the first cut point, which moves both
-    /// edges of a class. The slopes in the gaps follow from those in the upper and the lower edge.
-    fn add_to_cuts(&self, y: f64, both: f64, [upper, lower]: [f64; 2], weight: f64, own: &mut [f64]) {
-        let class = y as usize;
-        own[0] += weight * both;
-        // Gap j moves all cut points beyond j.
-        for (j, own) in own[1..].iter_mut().enumerate() {
-            let upper = if class < self.cuts.len() && j < class { upper } else { 0.0 };
-            let lower = if j + 1 < class { lower } else { 0.0 };
-            *own += weight * (upper + lower);
+    /// `ln(σ(a) − σ(b)) = ln σ(a) + ln σ(−b) + ln(1 − exp(b − a))` for the distances `a` and `b` from `f` to the class's
+    /// upper and lower cut points.
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let (class, zero) = (row.y as usize, A::constant(0.0));
+        let to = |cut: usize| own[..=cut].iter().fold(-f[0], |sum, part| sum + *part);
+        let above = if class < own.len() { (-to(class)).softplus() } else { zero };
+        let below = if class > 0 { to(class - 1).softplus() } else { zero };
+        -above - below
+    }
+
+    /// The last term: `a − b` is a gap.
+    fn rest<A: Real>(&self, row: Row, own: &[A]) -> A {
+        let class = row.y as usize;
+        if class == 0 || class >= own.len() {
+            return A::constant(0.0);
         }
+        own[class].smooth(|gap, _| [(-(-gap).exp_m1()).ln(), gap.exp_m1().recip(), 0.0, 0.0])
     }
 }
 
 impl Density for Ordered {
-    fn support(&self, _auxiliary: f64) -> Support {
-        Support::Classes(self.cuts.len() + 1)
-    }
-
-    /// `ln(σ(a) − σ(b)) = ln σ(a) + ln σ(−b) + ln(1 − exp(b − a))`.
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let (a, b) = self.edges(row.y, f[0]);
-        let inner = if a.is_finite() && b.is_finite() { (-(b - a).exp_m1()).ln() } else { 0.0 };
-        inner - softplus(-a) - softplus(b)
-    }
-
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let (a, b) = self.edges(row.y, f[0]);
-        gradient[0] = logistic(b) - logistic(-a);
-        hessian[0] = -logistic_slope(a) - logistic_slope(b);
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let (a, b) = self.edges(row.y, f[0]);
-        let inner = if a.is_finite() && b.is_finite() { (a - b).exp_m1().recip() } else { 0.0 };
-        let (in_upper, in_lower) = (logistic(-a) + inner, -logistic(b) - inner);
-        // The sum of both slopes, in a form without cancellation.
-        self.add_to_cuts(row.y, logistic(-a) - logistic(b), [in_upper, in_lower], weight, own);
-    }
-
-    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let (a, b) = self.edges(row.y, f[0]);
-        let edges = [logistic_bend(a), logistic_bend(b)];
-        slopes[0] -= weights[0] * (edges[0] + edges[1]);
-        if !own.is_empty() {
-            self.add_to_cuts(row.y, edges[0] + edges[1], edges, weights[0], own);
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let (a, b) = self.edges(row.y, f[0]);
-        let edges = [logistic_slope(a), logistic_slope(b)];
-        self.add_to_cuts(row.y, edges[0] + edges[1], edges, weights[0], own);
+    fn own(&self) -> &[f64] {
+        &self.own
     }
 
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         self.cuts.iter().map(|cut| logistic(f[0] - cut)).sum()
-    }
-
-    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
-        // E[y²] = Σ (2k − 1) P(y ≥ k).
-        let square: f64 = self.cuts.iter().enumerate().map(|(k, cut)| (2 * k + 1) as f64 * logistic(f[0] - cut)).sum();
-        (square - self.mean(f, auxiliary).powi(2)).max(0.0)
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
@@ -183,16 +144,12 @@ impl Density for Ordered {
         self.cuts.get(row.y as usize).map_or(1.0, |cut| logistic(cut - f[0]))
     }
 
-    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        let u = rng.random::<f64>();
-        self.cuts.iter().filter(|cut| logistic(*cut - f[0]) < u).count() as f64
-    }
-
     fn peak(&self, row: Row) -> f64 {
-        match self.edges(row.y, 0.0) {
-            (a, f64::NEG_INFINITY) => a - 3.0,
-            (f64::INFINITY, b) => b + 3.0,
-            (a, b) => 0.5 * (a + b),
+        let class = (row.y as usize).min(self.cuts.len());
+        match (self.cuts.get(class), class.checked_sub(1).map(|below| self.cuts[below])) {
+            (Some(upper), None) => upper - 3.0,
+            (Some(upper), Some(lower)) => 0.5 * (upper + lower),
+            (None, lower) => lower.unwrap_or_default() + 3.0,
         }
     }
 }

@@ -6,8 +6,8 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::density::{Density, Marginal, Support};
-use super::special::normal_quantile;
 use super::targets::Row;
+use crate::arithmetic::special::normal_quantile;
 
 /// A map from an unbounded scale to a support, or back.
 type Map = fn(f64) -> f64;
@@ -232,7 +232,7 @@ impl Prediction {
         // On an unbounded scale: find a bracket from the centre, then refine it.
         let (to, from): (Map, Map) = match self.support() {
             Support::Positive => (f64::exp, f64::ln),
-            Support::Unit => (super::special::logistic, super::special::logit),
+            Support::Unit => (crate::arithmetic::special::logistic, crate::arithmetic::special::logit),
             _ => (|t| t, |t| t),
         };
         let centre = from(self.mean()).clamp(-1e150, 1e150);

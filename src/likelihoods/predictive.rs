@@ -1,7 +1,10 @@
-//! Integrals over the Gaussian marginal of one latent function.
+//! Integrals over the Gaussian marginals of latent functions.
 
+use super::density::{Density, Marginal};
+use super::formula::at_nodes;
 use super::quadrature::adaptive;
-use super::special::LN_TAU;
+use super::targets::Row;
+use crate::arithmetic::special::LN_TAU;
 
 /// Beyond so many standard deviations the normal density is treated as zero.
 const EDGE: f64 = 9.0;
@@ -18,6 +21,33 @@ pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f6
     let weighted = |z: f64| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp();
     let size = breaks.iter().map(|&z| weighted(z).abs()).fold(0.0, f64::max);
     adaptive(&breaks, TOLERANCE * size, &weighted)
+}
+
+/// [`average`] for any number of latent functions, of several by the product rule.
+pub(super) fn average_of(at: Marginal, turn: f64, g: &dyn Fn(&[f64]) -> f64) -> f64 {
+    if let ([mean], [variance]) = (at.mean, at.variance) {
+        return average(*mean, *variance, turn, &|f| g(&[f]));
+    }
+    let mut total = 0.0;
+    at_nodes(at, &mut |f, _, weight| total += weight * g(f));
+    total
+}
+
+/// `ln E[p(y | f)]`, for several latent functions by the product rule.
+pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Marginal) -> f64 {
+    let log = |f: &[f64]| density.log_density(row, f);
+    if let ([mean], [variance]) = (at.mean, at.variance) {
+        let slopes = |f: f64| {
+            let (mut first, mut second) = ([0.0], [0.0]);
+            density.derivatives(row, &[f], &mut first, &mut second);
+            [first[0], second[0]]
+        };
+        return log_average(*mean, *variance, density.peak(row), &|f| log(&[f]), &slopes);
+    }
+    let mut terms = Vec::new();
+    at_nodes(at, &mut |f, _, weight| terms.push(weight.ln() + log(f)));
+    let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + terms.iter().map(|term| (term - top).exp()).sum::<f64>().ln()
 }
 
 /// `ln E[g(f)]`, given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::advice::Advice;
 use crate::error::{Error, Result};
+use crate::params::Constraint;
 use crate::suggest::nearest;
 
 /// A kind of likelihood: its name, and how it is made from the argument in brackets.
@@ -37,6 +38,23 @@ pub struct Row {
     pub of_classes: bool,
     /// The argument in brackets after the name.
     pub argument: Argument,
+}
+
+impl Row {
+    /// A likelihood of one's own. Its first parameter, if it has one, may get an initial value in brackets.
+    pub fn new(name: &'static str, make: fn() -> Box<dyn Likelihood>) -> Self {
+        let argument = make().parameters().first().map_or(Argument::None(make), |(path, parameter)| {
+            let above = match parameter.constraint() {
+                Constraint::Positive { floor } => floor,
+                Constraint::Interval { lower, .. } => lower,
+                _ => f64::NEG_INFINITY,
+            };
+            // Rows are made once and live as long as the program.
+            let parameter: &'static str = path.clone().leak();
+            Argument::Value { parameter, meaning: parameter, above, make }
+        });
+        Self { name, alias: name, of_classes: false, argument }
+    }
 }
 
 /// What may stand in brackets after a likelihood's name, and how the likelihood is made from it.
@@ -167,8 +185,9 @@ impl Likelihoods {
                 let mut likelihood = make();
                 if let Some(text) = argument {
                     let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value > above);
-                    let value = value
-                        .ok_or_else(|| format!("`{name}` takes its {meaning}, a number above {above}, got `{text}`"))?;
+                    let bound = if above.is_finite() { format!(" above {above}") } else { String::new() };
+                    let value =
+                        value.ok_or_else(|| format!("`{name}` takes its {meaning}, a number{bound}, got `{text}`"))?;
                     for (_, own) in likelihood.parameters_mut().into_iter().filter(|(path, _)| path == parameter) {
                         own.put(&[value]);
                         own.given = true;

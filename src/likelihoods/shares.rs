@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::density::Marginal;
 use super::quadrature::{hermite, over};
-use super::special::{FRAC_1_SQRT_TAU, normal_cdf};
+use crate::arithmetic::special::{FRAC_1_SQRT_TAU, normal_cdf};
 use crate::linalg::real::vectorised;
 
 /// The results of the integral.

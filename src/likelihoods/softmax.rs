@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rand::{Rng, RngExt};
-
 use super::correlated::{self, LogSum};
 use super::density::{Density, Marginal, Slopes, Support};
+use super::formula::Formula;
 use super::lattice::Lattice;
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
+use crate::arithmetic::Real;
 
 /// Unordered classes.
 #[derive(Debug, Clone)]
@@ -86,24 +86,24 @@ fn normalise(f: &mut [f64]) -> f64 {
     top + sum.ln()
 }
 
-impl Density for Shares {
-    fn latents(&self) -> usize {
-        self.classes
-    }
-
+impl Formula for Shares {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(self.classes)
     }
 
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        // In the sum the class's own term is 1: no cancellation where it dominates.
-        let own = f[row.y as usize];
-        let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let others: f64 =
-            f.iter().enumerate().filter(|(c, _)| *c != row.y as usize).map(|(_, f)| (f - top).exp()).sum();
-        if own == top { -others.ln_1p() } else { own - top - ((own - top).exp() + others).ln() }
+    fn latents(&self) -> usize {
+        self.classes
     }
 
+    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
+        let top = (1..f.len()).fold(0, |top, c| if f[c].number() > f[top].number() { c } else { top });
+        // In the sum the largest term is 1: no cancellation where it dominates.
+        let others = (0..f.len()).filter(|c| *c != top).map(|c| (f[c] - f[top]).exp());
+        f[row.y as usize] - f[top] - others.fold(A::constant(0.0), |sum, term| sum + term).ln_1p()
+    }
+}
+
+impl Density for Shares {
     /// Gradient `δ_yc − π_c`, Hessian `ππᵀ − diag π`.
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
         gradient.copy_from_slice(f);
@@ -121,7 +121,7 @@ impl Density for Shares {
         let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum();
         gradient.iter_mut().for_each(|g| *g = -*g);
         gradient[class] = others;
-        self.log_density(row, f)
+        Density::log_density(self, row, f)
     }
 
     fn is_centred(&self) -> bool {
@@ -161,31 +161,6 @@ impl Density for Shares {
         slopes.variance.iter_mut().zip(in_covariance).for_each(|(slope, bend)| *slope = -bend);
         slopes.mean[row.y as usize] += 1.0;
         mean[row.y as usize] - value
-    }
-
-    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        moments(&shares(f)).0
-    }
-
-    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        moments(&shares(f)).1
-    }
-
-    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        up_to(&shares(f), row.y)
-    }
-
-    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        let u = rng.random::<f64>();
-        let mut below = 0.0;
-        let last = self.classes - 1;
-        shares(f)[..last]
-            .iter()
-            .filter(|p| {
-                below += **p;
-                below < u
-            })
-            .count() as f64
     }
 
     fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
-use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
-use super::special::{beta_cdf, ln_rising, normal_cdf};
+use super::formula::Formula;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, spread};
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{beta_cdf, ln_rising, normal_cdf};
 use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Student-t noise.
@@ -60,10 +61,7 @@ impl Likelihood for StudentT {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        let (noise, df) = (self.noise.internal()[0], self.df.internal()[0]);
-        let constant = ln_rising(0.5 * df, 0.5) - 0.5 * (df * std::f64::consts::PI * noise).ln();
-        let slope = 0.5 * (digamma(0.5 * (df + 1.0)) - digamma(0.5 * df) - 1.0 / df);
-        Arc::new(Student { noise, df, constant, slope })
+        Arc::new(Student { own: [self.noise.internal()[0], self.df.internal()[0]] })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -73,60 +71,39 @@ impl Likelihood for StudentT {
 
 #[derive(Debug)]
 struct Student {
-    noise: f64,
-    df: f64,
-    /// The log density at the centre.
-    constant: f64,
-    /// The slope of `constant` in the degrees of freedom.
-    slope: f64,
+    /// Squared scale and degrees of freedom.
+    own: [f64; 2],
 }
 
-impl Density for Student {
+impl Formula for Student {
     fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
-    }
-
-    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let residual = row.y - f[0];
-        self.constant - 0.5 * (self.df + 1.0) * (residual * residual / (self.df * self.noise)).ln_1p()
-    }
-
-    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let (residual, width) = (row.y - f[0], self.df * self.noise);
-        let sum = width + residual * residual;
-        gradient[0] = (self.df + 1.0) * residual / sum;
-        hessian[0] = (self.df + 1.0) * (residual * residual - width) / (sum * sum);
-        self.log_density(row, f)
-    }
-
-    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let (square, width) = ((row.y - f[0]).powi(2), self.df * self.noise);
-        let pull = (self.df + 1.0) * square / (width + square);
-        own[0] += weight * 0.5 * (pull - 1.0) / self.noise;
-        own[1] += weight * (self.slope + 0.5 * (pull / self.df - (square / width).ln_1p()));
     }
 
     fn is_log_concave(&self) -> bool {
         false
     }
 
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        let (residual, noise, df) = (f[0] - row.y, own[0], own[1]);
+        (residual * residual / (df * noise)).ln_1p() * (df + 1.0) * -0.5
+    }
+
+    fn rest<A: Real>(&self, _row: Row, own: &[A]) -> A {
+        let (noise, df) = (own[0], own[1]);
+        ln_rising(df * 0.5, 0.5) - (df * noise * std::f64::consts::PI).ln() * 0.5
+    }
+
     /// The Fisher information `(ν + 1)/((ν + 3) σ²)`.
-    fn curvature(&self, _row: Row, _f: &[f64], d: &mut [f64]) {
-        d[0] = (self.df + 1.0) / ((self.df + 3.0) * self.noise);
+    fn curvature<A: Real>(&self, _row: Row, _f: &[A], own: &[A], d: &mut [A]) {
+        let (noise, df) = (own[0], own[1]);
+        d[0] = (df + 1.0) / ((df + 3.0) * noise);
     }
+}
 
-    fn add_curvature_slopes(&self, _row: Row, _f: &[f64], weights: &[f64], _slopes: &mut [f64], own: &mut [f64]) {
-        if let [noise, df] = own {
-            *noise -= weights[0] * (self.df + 1.0) / ((self.df + 3.0) * self.noise * self.noise);
-            *df += weights[0] * 2.0 / ((self.df + 3.0).powi(2) * self.noise);
-        }
-    }
-
-    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let residual = row.y - f[0];
-        let sum = self.df * self.noise + residual * residual;
-        own[0] -= weights[0] * (self.df + 1.0) * residual * self.df / (sum * sum);
-        own[1] += weights[0] * residual / sum * (1.0 - (self.df + 1.0) * self.noise / sum);
+impl Density for Student {
+    fn own(&self) -> &[f64] {
+        &self.own
     }
 
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
@@ -134,25 +111,28 @@ impl Density for Student {
     }
 
     fn variance(&self, _f: &[f64], _auxiliary: f64) -> f64 {
-        if self.df > 2.0 { self.noise * self.df / (self.df - 2.0) } else { f64::INFINITY }
+        let [noise, df] = self.own;
+        if df > 2.0 { noise * df / (df - 2.0) } else { f64::INFINITY }
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        let t = (row.y - f[0]) / self.noise.sqrt();
-        if self.df > 1e6 {
+        let [noise, df] = self.own;
+        let t = (row.y - f[0]) / noise.sqrt();
+        if df > 1e6 {
             return normal_cdf(t);
         }
-        let total = self.df + t * t;
-        let tail = 0.5 * beta_cdf([0.5 * self.df, 0.5], self.df / total, t * t / total);
+        let total = df + t * t;
+        let tail = 0.5 * beta_cdf([0.5 * df, 0.5], df / total, t * t / total);
         if t > 0.0 { 1.0 - tail } else { tail }
     }
 
     fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        let t = match rand_distr::StudentT::new(self.df) {
+        let [noise, df] = self.own;
+        let t = match rand_distr::StudentT::new(df) {
             Ok(student) => student.sample(rng),
             Err(_) => StandardNormal.sample(rng),
         };
-        f[0] + t * self.noise.sqrt()
+        f[0] + t * noise.sqrt()
     }
 
     fn peak(&self, row: Row) -> f64 {

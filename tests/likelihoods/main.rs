@@ -4,8 +4,10 @@
 mod common;
 
 mod correlated;
+mod custom;
 mod extreme;
 mod infer;
+mod jets;
 mod particular;
 mod registry;
 mod suite;

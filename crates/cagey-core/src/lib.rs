@@ -5,6 +5,7 @@
 
 #[doc(hidden)]
 pub mod advice;
+pub mod arithmetic;
 #[doc(hidden)]
 pub mod atomic;
 pub mod device;

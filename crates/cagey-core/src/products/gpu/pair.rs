@@ -1,7 +1,7 @@
 //! A program on one pair of rows, in any arithmetic: the computation of one unit of a GPU.
 
+use crate::arithmetic::Arithmetic;
 use crate::kernels::form::Metric;
-use crate::kernels::profile::Arithmetic;
 use crate::products::engine::program::{Node, Program};
 use crate::products::engine::term::TermPlan;
 

@@ -7,7 +7,7 @@ use burn::cubecl::ir::{ConstantValue, Scope};
 use burn::cubecl::prelude::*;
 
 use super::pair::Pair;
-use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};
+use crate::arithmetic::{Arithmetic, SMALLEST_SQUARE, largest_square};
 use crate::products::engine::program::Program;
 
 /// The covariance of two rows with these features, without the program's factor.

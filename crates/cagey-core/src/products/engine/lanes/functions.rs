@@ -2,7 +2,7 @@
 //! place.
 
 use super::{Lanes, Number};
-use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};
+use crate::arithmetic::{Arithmetic, SMALLEST_SQUARE, largest_square};
 use crate::linalg::real::Real;
 
 /// R × V vectors in profile arithmetic, in step. A profile is one long chain of operations, each of which waits for the

@@ -5,63 +5,60 @@ use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use errorfunctions::RealErrorFunctions;
 use libm::erfc;
 use statrs::function::erf::erfc_inv;
-use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
+use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, digamma, ln_gamma};
+
+use super::Real;
 
 /// `ln 2π`.
-pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_6;
+pub const LN_TAU: f64 = 1.837_877_066_409_345_6;
 
 /// `1/√2π`.
-pub(super) const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
+pub const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
 
 /// `ln(1 + eˣ)`.
-pub(super) fn softplus(x: f64) -> f64 {
+pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 /// The inverse of [`softplus`], for `y > 0`.
-pub(super) fn softplus_inverse(y: f64) -> f64 {
+pub fn softplus_inverse(y: f64) -> f64 {
     y + (-(-y).exp_m1()).ln()
 }
 
 /// `1 / (1 + e⁻ˣ)`.
-pub(super) fn logistic(x: f64) -> f64 {
+pub fn logistic(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     if x >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
 }
 
 /// `logistic(x) logistic(−x)`, the slope of the logistic function.
-pub(super) fn logistic_slope(x: f64) -> f64 {
+pub fn logistic_slope(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     e / ((1.0 + e) * (1.0 + e))
 }
 
-/// The slope of [`logistic_slope`].
-pub(super) fn logistic_bend(x: f64) -> f64 {
-    -logistic_slope(x) * (0.5 * x).tanh()
-}
-
 /// `ln(p / (1 − p))`.
-pub(super) fn logit(p: f64) -> f64 {
+pub fn logit(p: f64) -> f64 {
     p.ln() - (-p).ln_1p()
 }
 
 /// The standard normal distribution function.
-pub(super) fn normal_cdf(z: f64) -> f64 {
+pub fn normal_cdf(z: f64) -> f64 {
     0.5 * erfc(-z * FRAC_1_SQRT_2)
 }
 
 /// The inverse of [`normal_cdf`].
-pub(super) fn normal_quantile(p: f64) -> f64 {
+pub fn normal_quantile(p: f64) -> f64 {
     -SQRT_2 * erfc_inv(2.0 * p)
 }
 
 /// `ln N(r; 0, variance)`.
-pub(super) fn log_normal_density(r: f64, variance: f64) -> f64 {
+pub fn log_normal_density(r: f64, variance: f64) -> f64 {
     -0.5 * (LN_TAU + variance.ln() + r * r / variance)
 }
 
 /// `ln Φ(z)` and its slope `φ(z)/Φ(z)`.
-pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
+pub fn log_normal_cdf(z: f64) -> (f64, f64) {
     // Φ(−|z|) = ½ erfcx(|z|/√2) exp(−z²/2). Its first factor neither underflows nor cancels.
     let scaled = 0.5 * (z.abs() * FRAC_1_SQRT_2).erfcx();
     let exponent = -0.5 * z * z;
@@ -73,16 +70,29 @@ pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
     ((-other).ln_1p(), FRAC_1_SQRT_TAU * density / (1.0 - other))
 }
 
-/// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; by Stirling's series if the difference would cancel.
-pub(super) fn ln_rising(a: f64, y: f64) -> f64 {
-    if a < 1e4 {
-        return ln_gamma(a + y) - ln_gamma(a);
-    }
-    (a + y - 0.5) * (y / a).ln_1p() + y * a.ln() - y + (1.0 / (a + y) - 1.0 / a) / 12.0
+/// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; value and slope by their series if the difference would cancel.
+pub fn ln_rising<A: Real>(a: A, y: f64) -> A {
+    a.smooth(|a, order| {
+        let rise = |of: fn(f64) -> f64| of(a + y) - of(a);
+        let value = match a < 1e4 {
+            true => rise(ln_gamma),
+            false => (a + y - 0.5) * (y / a).ln_1p() + y * a.ln() - y + (1.0 / (a + y) - 1.0 / a) / 12.0,
+        };
+        let slope = match order > 0 {
+            false => 0.0,
+            true if a < 1e3 => rise(digamma),
+            true => {
+                let [above, below] = [a + y, a].map(f64::recip);
+                (y / a).ln_1p() - 0.5 * (above - below) - (above * above - below * below) / 12.0
+            }
+        };
+        let higher = |at: usize, of: fn(f64) -> f64| if order >= at { rise(of) } else { 0.0 };
+        [value, slope, higher(2, trigamma), higher(3, tetragamma)]
+    })
 }
 
 /// `ψ'(x)` for `x > 0`, by the recurrence and then the asymptotic series (Abramowitz and Stegun 6.4.12).
-pub(super) fn trigamma(x: f64) -> f64 {
+pub fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     while x < 15.0 {
         sum += 1.0 / (x * x);
@@ -94,7 +104,7 @@ pub(super) fn trigamma(x: f64) -> f64 {
 }
 
 /// `ψ''(x)` for `x > 0`, in the same way.
-pub(super) fn tetragamma(x: f64) -> f64 {
+pub fn tetragamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     while x < 15.0 {
         sum -= 2.0 / (x * x * x);
@@ -107,7 +117,7 @@ pub(super) fn tetragamma(x: f64) -> f64 {
 
 /// `P(G ≤ x)` for `G` with a gamma distribution of the given shape and scale 1. For large shapes it uses the
 /// [uniform expansion](uniform): nine digits.
-pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
+pub fn gamma_cdf(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
@@ -118,7 +128,7 @@ pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
 }
 
 /// `1 − gamma_cdf`, with all digits for small values.
-pub(super) fn gamma_tail(shape: f64, x: f64) -> f64 {
+pub fn gamma_tail(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
     }
@@ -163,7 +173,7 @@ fn gap(t: f64) -> f64 {
 /// (DLMF 8.17.22) in Lentz's form, with about `√min(a, b)` terms. If one shape is far above the other, it uses the
 /// limit, the gamma distribution (Wise 1950, error about `(min/max)²`). If both are large, it uses the
 /// [uniform expansion](uniform) (DLMF 8.18(ii)): nine digits. The fraction in statrs stops after 140 terms, whether it has converged or not.
-pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
+pub fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;
     }
@@ -223,10 +233,10 @@ fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
 const BETA_TERMS: u32 = 20_000;
 
 /// Above this size a sum of logarithms of factorials loses the digits of their difference.
-pub(super) const LARGE_COUNT: f64 = 1e5;
+pub const LARGE_COUNT: f64 = 1e5;
 
 /// `ln [Γ(y + z + 1)/(Γ(y + 1) Γ(z + 1)) pʸ qᶻ]` for `p + q = 1`, given `ln p` and `ln q`.
-pub(super) fn ln_binomial([y, z]: [f64; 2], [ln_p, ln_q]: [f64; 2]) -> f64 {
+pub fn ln_binomial([y, z]: [f64; 2], [ln_p, ln_q]: [f64; 2]) -> f64 {
     let n = y + z;
     let expected = [n * ln_p.exp(), n * ln_q.exp()];
     if n < LARGE_COUNT || y.min(z) <= 0.0 || expected.iter().any(|part| *part < f64::MIN_POSITIVE) {
@@ -237,7 +247,7 @@ pub(super) fn ln_binomial([y, z]: [f64; 2], [ln_p, ln_q]: [f64; 2]) -> f64 {
 }
 
 /// `ln [e⁻ᵐ mʸ/y!]`, given `ln m`.
-pub(super) fn ln_poisson(y: f64, ln_mean: f64) -> f64 {
+pub fn ln_poisson(y: f64, ln_mean: f64) -> f64 {
     let mean = ln_mean.exp();
     if y < LARGE_COUNT || mean < f64::MIN_POSITIVE {
         return y * ln_mean - mean - ln_factorial(y);
@@ -260,6 +270,6 @@ fn stirling_error(y: f64) -> f64 {
 }
 
 /// `ln y!`.
-pub(super) fn ln_factorial(y: f64) -> f64 {
+pub fn ln_factorial(y: f64) -> f64 {
     ln_gamma(y + 1.0)
 }

@@ -1,0 +1,194 @@
+//! Numbers with a derivative.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::{Arithmetic, Real, SMALLEST_SQUARE, largest_square};
+
+/// A number and its derivative along one direction: forward differentiation. Jets of jets have second derivatives, in
+/// two directions that may differ, and so on up to the third.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Jet<T> {
+    /// The number.
+    pub value: T,
+    /// Its derivative.
+    pub slope: T,
+}
+
+impl<T: Real> Jet<T> {
+    /// A number with a derivative.
+    #[inline(always)]
+    pub fn new(value: T, slope: T) -> Self {
+        Self { value, slope }
+    }
+}
+
+impl<T: Real> Add for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { value: self.value + other.value, slope: self.slope + other.slope }
+    }
+}
+
+impl<T: Real> Sub for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self { value: self.value - other.value, slope: self.slope - other.slope }
+    }
+}
+
+impl<T: Real> Mul for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        let slope = self.slope * other.value + self.value * other.slope;
+        Self { value: self.value * other.value, slope }
+    }
+}
+
+impl<T: Real> Div for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        let value = self.value / other.value;
+        Self { value, slope: (self.slope - value * other.slope) / other.value }
+    }
+}
+
+impl<T: Real> Neg for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self { value: -self.value, slope: -self.slope }
+    }
+}
+
+impl<T: Real> Add<f64> for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: f64) -> Self {
+        Self { value: self.value + other, slope: self.slope }
+    }
+}
+
+impl<T: Real> Sub<f64> for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: f64) -> Self {
+        Self { value: self.value - other, slope: self.slope }
+    }
+}
+
+impl<T: Real> Mul<f64> for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: f64) -> Self {
+        Self { value: self.value * other, slope: self.slope * other }
+    }
+}
+
+impl<T: Real> Div<f64> for Jet<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: f64) -> Self {
+        Self { value: self.value / other, slope: self.slope / other }
+    }
+}
+
+impl<T: Real> Real for Jet<T> {
+    #[inline(always)]
+    fn constant(value: f64) -> Self {
+        Self { value: T::constant(value), slope: T::constant(0.0) }
+    }
+
+    #[inline(always)]
+    fn number(self) -> f64 {
+        self.value.number()
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.value.is_zero() && self.slope.is_zero()
+    }
+
+    #[inline(always)]
+    fn order(self) -> usize {
+        self.value.order() + usize::from(!self.slope.is_zero())
+    }
+
+    #[inline(always)]
+    fn compose(self, derivatives: &[f64; 4], first: usize) -> Self {
+        let value = self.value.compose(derivatives, first);
+        Self { value, slope: self.value.compose(derivatives, first + 1) * self.slope }
+    }
+
+    #[inline(always)]
+    fn with_number(self, number: f64) -> Self {
+        Self { value: self.value.with_number(number), ..self }
+    }
+}
+
+impl<T: Real> Arithmetic for Jet<T> {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self + other
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self * other
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self / other
+    }
+    #[inline(always)]
+    fn scale(self, factor: f64) -> Self {
+        self * factor
+    }
+    #[inline(always)]
+    fn shift(self, constant: f64) -> Self {
+        self + constant
+    }
+    #[inline(always)]
+    fn exp(self) -> Self {
+        self.smooth(|x, _| [x.exp(); 4])
+    }
+    #[inline(always)]
+    fn ln(self) -> Self {
+        self.smooth(|x, _| {
+            let r = x.recip();
+            [x.ln(), r, -r * r, 2.0 * r * r * r]
+        })
+    }
+    #[inline(always)]
+    fn ln_1p(self) -> Self {
+        self.smooth(|x, _| {
+            let r = (1.0 + x).recip();
+            [x.ln_1p(), r, -r * r, 2.0 * r * r * r]
+        })
+    }
+    #[inline(always)]
+    fn at_most(self, bound: f64) -> Self {
+        if self.number() > bound { Self::constant(bound) } else { self }
+    }
+    #[inline(always)]
+    fn safe_sqrt(self) -> Self {
+        let square = self.at_most(largest_square(8));
+        if square.number() < SMALLEST_SQUARE { Self::constant(SMALLEST_SQUARE.sqrt()) } else { square.sqrt() }
+    }
+    #[inline(always)]
+    fn sin(self) -> Self {
+        self.smooth(|x, _| {
+            let (sine, cosine) = x.sin_cos();
+            [sine, cosine, -sine, -cosine]
+        })
+    }
+    #[inline(always)]
+    fn cos(self) -> Self {
+        self.smooth(|x, _| {
+            let (sine, cosine) = x.sin_cos();
+            [cosine, -sine, -cosine, sine]
+        })
+    }
+}
