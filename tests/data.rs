@@ -1309,3 +1309,25 @@ fn a_table_in_memory_reads_as_the_file_with_its_cells() {
     let uneven = vec![("a".to_string(), Cells::Numbers(vec![1.0])), ("b".to_string(), texts(["1", "2", "3"]))];
     assert!(Frame::new("table", uneven).unwrap_err().to_string().contains("column `b`"));
 }
+
+#[test]
+fn dates_go_on_as_the_calendar_does() {
+    use cagey::data::calendar::{Step, written};
+    let year = |year: i32, days: i32| {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        f64::from(year) + f64::from(days) / if leap { 366.0 } else { 365.0 }
+    };
+    // Days before the first of January, February, …, of a leap year.
+    let months: Vec<f64> = [0, 31, 60, 91, 121].iter().map(|days| year(2024, *days)).collect();
+    assert_eq!(Step::of(&months), Some(Step::Months { count: 1, ends: false }));
+    let next = |rows: &[f64], count| written(&Step::of(rows).unwrap().after(rows[rows.len() - 1], count));
+    assert_eq!(next(&months, 9)[6..], ["2024-12-01", "2025-01-01", "2025-02-01"]);
+    let ends = [year(2023, 364), year(2024, 30), year(2024, 59)];
+    assert_eq!(next(&ends, 3), ["2024-03-31", "2024-04-30", "2024-05-31"]);
+    assert_eq!(next(&[1999.0, 2000.0, 2001.0], 2), ["2002-01-01", "2003-01-01"]);
+    assert_eq!(next(&[year(1900, 57), year(1900, 58)], 2), ["1900-03-01", "1900-03-02"]);
+    assert_eq!(next(&[year(2024, 51), year(2024, 58)], 1), ["2024-03-06"]);
+    let hour = |h: f64| 2024.0 + (59.0 + h / 24.0) / 366.0;
+    assert_eq!(next(&[hour(22.5), hour(23.0), hour(23.5)], 2), ["2024-03-01T00:00:00", "2024-03-01T00:30:00"]);
+    assert_eq!(Step::of(&[2000.0, 2000.0]), None);
+}

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cagey::data::{Dataset, Frame, RowFile, Schema};
 use cagey::device::Transfers;
 use cagey::fitted::average::AVERAGE;
+use cagey::fitted::structure::{AUTO, is_dated};
 use cagey::fitted::{Fitted, Plan, Settings, is_series};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
@@ -206,6 +207,9 @@ impl Fit {
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
         let series = is_series(&schema, &data.x, data.d);
         let model = if series { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
+        if is_dated(&schema) && self.model.takes_structure(&likelihood, rows, &self.training) {
+            report::say(&format!("trend and season of a series are found, for forecasts, by --kernel {AUTO}"));
+        }
         let settings = self.settings(&model, &likelihood, rows)?;
         let (train, test) = match split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),

@@ -7,6 +7,7 @@ mod data;
 mod devices;
 mod evaluate;
 mod fit;
+mod forecast;
 mod inspect;
 mod interrupt;
 mod memory;
@@ -83,6 +84,8 @@ enum Command {
     Compare(Box<compare::Compare>),
     /// Predict the target, with error bars or probabilities, for the rows of a table
     Predict(predict::Predict),
+    /// Predict the rows that follow the last one of a series
+    Forecast(forecast::Forecast),
     /// Score a model on a table with known targets
     Evaluate(evaluate::Evaluate),
     /// Describe a model: parameters, data, training
@@ -226,6 +229,7 @@ fn execute(cli: Cli) -> Result<()> {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),
         Command::Predict(command) => command.run(),
+        Command::Forecast(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Plot(command) => command.run(),

@@ -18,6 +18,7 @@
 //! The path `-` is standard input. Training data are read twice: what a column holds is decided from all of its cells.
 //! Text is never held in memory as a whole, unless it comes from a pipe. A row of text has at most 64 MiB.
 
+pub mod calendar;
 mod classes;
 mod dataset;
 mod notation;

@@ -1,7 +1,7 @@
 //! Builds models for data from settings.
 
-use super::Settings;
 use super::columns::Units;
+use super::{Settings, structure};
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, initial, text};
 use crate::likelihoods::Likelihood;
@@ -58,6 +58,7 @@ pub fn build(
             parameter.fixed = true;
         }
     }
+    structure::start(&mut *model, data, units);
     match model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?))) {
         Some((path, problem)) => Err(Error::Data(format!("the parameter `{path}` {problem}"))),
         None => Ok(model),

@@ -2,6 +2,7 @@
 
 mod average;
 mod faults;
+mod forecast;
 mod hostile;
 mod models;
 mod ranks;

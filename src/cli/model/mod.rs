@@ -9,6 +9,7 @@ mod names;
 use cagey::Result;
 use cagey::data::TargetTransform;
 use cagey::fitted::average::{self, AVERAGE};
+use cagey::fitted::structure::AUTO;
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::GRAMMAR;
 use cagey::models::command::Given;
@@ -96,6 +97,9 @@ fn kernel_help() -> String {
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
   positive target
+auto: the same for series, with structural kernels: a trend that walks
+  (wiener), the season that the target shows (periodic * wiener), and
+  matern12
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
@@ -145,9 +149,19 @@ impl ModelOptions {
         (rows, columns): (usize, usize),
         training: &TrainOptions,
     ) -> Option<f64> {
+        let open = self.is_open(training) && self.is_exact(likelihood, rows);
+        open.then(|| average::seconds(rows, columns))
+    }
+
+    /// Whether structural kernels may be advised for so many rows of a series: if nothing else is asked.
+    pub fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
+        self.is_open(training) && self.model.is_none() && self.is_exact(likelihood, rows)
+    }
+
+    /// Whether nothing is asked of the kernel, its parameters, the mean and the training.
+    fn is_open(&self, training: &TrainOptions) -> bool {
         let asked = [&self.init, &self.fix, &self.prior, &self.bounds].into_iter().any(|given| !given.is_empty());
-        let open = self.kernel.is_none() && !asked && training.is_usual() && self.is_exact(likelihood, rows);
-        (open && self.device.choose().kind.is_cpu()).then(|| average::seconds(rows, columns))
+        self.kernel.is_none() && !asked && training.is_usual() && self.device.choose().kind.is_cpu()
     }
 
     /// Whether the exact model with gaussian targets is fitted.
@@ -169,7 +183,9 @@ impl ModelOptions {
     /// The kernel asked for, or the default one.
     fn kernel_text(&self) -> String {
         match (&self.kernel, self.target_transform) {
-            (Some(kernel), Some(Transform::None)) if kernel.trim() == AVERAGE => format!("{AVERAGE}(log=false)"),
+            (Some(kernel), Some(Transform::None)) if [AVERAGE, AUTO].contains(&kernel.trim()) => {
+                format!("{}(log=false)", kernel.trim())
+            }
             (Some(kernel), _) => kernel.clone(),
             (None, _) => Settings::default().kernel,
         }

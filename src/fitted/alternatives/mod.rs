@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates};
 pub use series::is_series;
+pub(super) use series::periods;
 use trial::{Gain, Scores, Trial};
 
 /// Settings that predict rows better that they were not trained on.

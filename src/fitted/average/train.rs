@@ -13,6 +13,8 @@ use crate::advice::Advice;
 use crate::data::TargetTransform;
 use crate::error::{Error, Result};
 use crate::fitted::Plan;
+use crate::models::options::Kind;
+use crate::models::state_space::StateSpaceOptions;
 use crate::threads;
 use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig};
 
@@ -88,7 +90,12 @@ impl Fitted {
         if self.target_scale.transform == TargetTransform::Identity {
             return Ok(false);
         }
-        let far = vec![FAR; self.data.d];
+        // A walk knows nothing as far away as that; there, a forecast over the span of the rows has to do.
+        let walks = self.settings.model.kind() == StateSpaceOptions::NAME;
+        let far: Vec<f64> = match walks {
+            true => self.data.ranges().iter().map(|[low, high]| 2.0 * high - low).collect(),
+            false => vec![FAR; self.data.d],
+        };
         let far = threads::helped(|| self.posterior.predict(&far))?;
         let variance = far.variance[0] + self.noise().unwrap_or_default();
         Ok(0.5 * variance * self.target_scale.sd.powi(2) > MOST)

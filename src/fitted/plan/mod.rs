@@ -10,7 +10,7 @@ use checks::{enough, share_apart};
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
-use super::{Registry, Settings, Tables, advice, average, leak, weak_prior};
+use super::{Registry, Settings, Tables, advice, average, leak, structure, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::distributed::{FileRows, Stored};
@@ -70,6 +70,10 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        if let Some(log) = structure::asked(&settings)? {
+            let each = structure::candidates(&settings, &schema, data, log);
+            return Self::average(schema, data, each, seed, registry);
+        }
         match average::asked(&settings)? {
             Some(log) => Self::average(schema, data, average::candidates(&settings, data, log), seed, registry),
             None => Self::single(schema, data, settings, seed, registry),
@@ -128,7 +132,7 @@ impl Plan {
     ) -> Result<Self> {
         schema.check(data)?;
         checks::check_filled(&schema, settings.auxiliary_column.as_deref())?;
-        if average::asked(&settings)?.is_some() {
+        if average::asked(&settings)?.is_some() || structure::asked(&settings)?.is_some() {
             let problem = "an average over kernels is for a table in memory; give a single kernel";
             return Err(Error::Usage(problem.into()).about("Settings::kernel"));
         }

@@ -1,0 +1,136 @@
+//! Dates after those of a series: months and years as the calendar has them, not as so many days.
+//!
+//! Dates are decimal years in tables. Conversions between days and dates are those of the proleptic Gregorian calendar
+//! (Hinnant 2021, *chrono-compatible low-level date algorithms*).
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// The distance between the dates of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many calendar months; 12 are a year. Dates at the end of a month stay there.
+    Months {
+        /// Months.
+        count: i64,
+        /// Whether all dates are the last day of their month.
+        ends: bool,
+    },
+    /// So many seconds.
+    Seconds(i64),
+}
+
+/// A date: year, month, day, and seconds of the day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Civil {
+    year: i64,
+    month: i64,
+    day: i64,
+    second: i64,
+}
+
+impl Step {
+    /// The usual distance between dates, given as decimal years in any order; none for fewer than two different ones.
+    /// Dates on the same day of different months are months apart.
+    pub fn of(years: &[f64]) -> Option<Self> {
+        let mut all: Vec<i64> = years.iter().map(|year| seconds(*year)).collect();
+        all.sort_unstable();
+        all.dedup();
+        if all.len() < 2 {
+            return None;
+        }
+        let dates: Vec<Civil> = all.iter().map(|second| Civil::of(*second)).collect();
+        let clock = dates.iter().all(|date| date.second == dates[0].second);
+        let ends = clock && dates.iter().all(|date| date.day == days_in_month(date.year, date.month));
+        if clock && (ends || dates.iter().all(|date| date.day == dates[0].day)) {
+            let months: Vec<i64> = dates.iter().map(|date| 12 * date.year + date.month).collect();
+            return Some(Self::Months { count: median_gap(&months), ends });
+        }
+        Some(Self::Seconds(median_gap(&all)))
+    }
+
+    /// The decimal years of the `count` dates after a last one.
+    pub fn after(self, last: f64, count: usize) -> Vec<f64> {
+        let last = seconds(last);
+        let later = |i: usize| {
+            let i = i as i64 + 1;
+            match self {
+                Self::Seconds(step) => last + i * step,
+                Self::Months { count, ends } => {
+                    let date = Civil::of(last);
+                    let month = 12 * date.year + date.month - 1 + i * count;
+                    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+                    let most = days_in_month(year, month);
+                    let day = if ends { most } else { date.day.min(most) };
+                    DAY * days(year, month, day) + date.second
+                }
+            }
+        };
+        (0..count).map(|i| decimal(later(i))).collect()
+    }
+}
+
+/// Decimal years as ISO dates, with the time of day if one has any.
+pub fn written(years: &[f64]) -> Vec<String> {
+    let dates: Vec<Civil> = years.iter().map(|year| Civil::of(seconds(*year))).collect();
+    let timed = dates.iter().any(|date| date.second != 0);
+    let one = |Civil { year, month, day, second }: &Civil| {
+        let date = format!("{year:04}-{month:02}-{day:02}");
+        match timed {
+            false => date,
+            true => format!("{date}T{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60),
+        }
+    };
+    dates.iter().map(one).collect()
+}
+
+/// The median distance between sorted numbers, of which there are two or more.
+fn median_gap(sorted: &[i64]) -> i64 {
+    let mut gaps: Vec<i64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    gaps[gaps.len() / 2]
+}
+
+/// Seconds since 1970 of a decimal year.
+fn seconds(year: f64) -> i64 {
+    let whole = year.floor();
+    let first = days(whole as i64, 1, 1);
+    let length = days(whole as i64 + 1, 1, 1) - first;
+    DAY * first + ((year - whole) * (length * DAY) as f64).round() as i64
+}
+
+/// The decimal year of seconds since 1970, as tables have it.
+fn decimal(second: i64) -> f64 {
+    let date = Civil::of(second);
+    let first = days(date.year, 1, 1);
+    let length = days(date.year + 1, 1, 1) - first;
+    let day = (second.div_euclid(DAY) - first) as f64 + date.second as f64 / DAY as f64;
+    date.year as f64 + day / length as f64
+}
+
+/// Days since 1970 of a date.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    days(next_year, next, 1) - days(year, month, 1)
+}
+
+impl Civil {
+    fn of(second: i64) -> Self {
+        let shifted = second.div_euclid(DAY) + 719_468;
+        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let shifted_month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year + era * 400 + i64::from(month <= 2);
+        Self { year, month, day, second: second.rem_euclid(DAY) }
+    }
+}

@@ -1,0 +1,92 @@
+//! Structural kernels of a series: a trend, a season and what lasts for a short time, added up.
+//!
+//! Which of them a series has cannot be known from few rows, so `auto` averages over all in a small grammar (Harvey 1989,
+//! *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and
+//! without an autoregressive part × the target or its logarithm. Each is a [state-space](crate::models::state_space)
+//! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units of
+//! the target: rows in order of time are predicted one after another there, as forecasts are.
+
+mod season;
+
+pub use season::is_dated;
+use season::seasons;
+pub(super) use season::start;
+
+use super::{Settings, average};
+use crate::data::{Dataset, Schema, TargetTransform};
+use crate::error::{Error, Result};
+use crate::models::options::Kind;
+use crate::models::registry::usual;
+use crate::models::state_space::StateSpaceOptions;
+
+/// The text that stands for a kernel and asks for an average over structural kernels.
+pub const AUTO: &str = "auto";
+
+/// The same without models of the target's logarithm.
+const PLAIN: &str = "auto(log=false)";
+
+/// Trends: a random walk, one with a drift, an integrated random walk, and the sum of both walks.
+const TRENDS: [&str; 4] = ["wiener", "wiener + linear", "wiener(order=2)", "wiener + wiener(order=2)"];
+
+/// What lasts for a short time.
+const LOCAL: &str = "matern12";
+
+/// With more rows, the rows say which trend there is, and the plain ones are left out.
+const MANY: usize = 2000;
+
+/// Whether settings ask for structural kernels, and whether models of the logarithm may be among them.
+///
+/// # Errors
+/// [`Error::Usage`] for other arguments.
+pub(super) fn asked(settings: &Settings) -> Result<Option<bool>> {
+    let text: String = settings.kernel.split_whitespace().collect();
+    match text.as_str() {
+        AUTO => Ok(Some(true)),
+        PLAIN => Ok(Some(false)),
+        other if other.starts_with("auto(") => {
+            let kernel = &settings.kernel;
+            let problem =
+                format!("kernel `{kernel}`: write `{AUTO}`, or `{PLAIN}` without models of the target's logarithm");
+            Err(Error::Usage(problem).about("Settings::kernel"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The settings of the models of `auto`: structural kernels for rows of a single input, and for other tables the members
+/// of an [average](super::Fitted::average).
+pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
+    let ours = [usual().kind(), <StateSpaceOptions as Kind>::NAME].contains(&settings.model.kind());
+    let single = schema.features.len() == 1 && data.d == 1 && settings.auxiliary_column.is_none();
+    if !single || !ours || !settings.likelihood.starts_with("gaussian") {
+        return average::candidates(settings, data, log);
+    }
+    let y = data.y.as_deref().unwrap_or_default();
+    let positive = y.iter().all(|y| *y > 0.0) && settings.target_transform == TargetTransform::Identity && log;
+    let season = seasons(schema, &data.x, y).first().map(|period| season(*period));
+    let trends = if data.n > MANY { &TRENDS[2..] } else { &TRENDS };
+    let mut all = Vec::new();
+    for transform in [TargetTransform::Identity, TargetTransform::Log] {
+        if transform == TargetTransform::Log && !positive {
+            continue;
+        }
+        for trend in trends {
+            for local in [None, Some(LOCAL)] {
+                let parts = [Some(*trend), season.as_deref(), local];
+                let kernel = parts.into_iter().flatten().collect::<Vec<_>>().join(" + ");
+                let target_transform = match transform {
+                    TargetTransform::Identity => settings.target_transform,
+                    other => other,
+                };
+                let model = StateSpaceOptions::default().into();
+                all.push(Settings { kernel, model, target_transform, ..settings.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// A season whose shape walks.
+fn season(period: f64) -> String {
+    format!("periodic(period={period:?}, fix=period) * wiener")
+}

@@ -1,0 +1,66 @@
+//! Seasons of a series: waves of the target apart from its trend, in units that a calendar has.
+
+use crate::data::{Encoding, Schema};
+use crate::fitted::alternatives::periods;
+use crate::models::Observations;
+use crate::models::columns::Units;
+use crate::models::gp_model::GpModel;
+use crate::params::{Constraint, Parameter, Unit};
+
+/// Parts of a year that a calendar has, in years: the year, the week, the day.
+const CALENDAR: [f64; 3] = [1.0, 7.0 / 365.25, 1.0 / 365.25];
+
+/// A wave is a harmonic of a season up to this number.
+const HARMONICS: u32 = 6;
+
+/// The share of a period within which it is another.
+const NEAR: f64 = 0.015;
+
+/// Whether the only input of a table is a date.
+pub fn is_dated(schema: &Schema) -> bool {
+    let date = |encoding: &Encoding| matches!(encoding, Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst);
+    matches!(schema.features.as_slice(), [column] if date(&column.encoding))
+}
+
+/// Periods that the targets `y` may have at inputs `x`, the likeliest first. Of dates, a wave that fits a year, a week or a
+/// day a whole number of times is a harmonic of this season, if it is seen twice.
+pub fn seasons(schema: &Schema, x: &[f64], y: &[f64]) -> Vec<f64> {
+    let found = periods(x, y);
+    let Some(&first) = found.first().filter(|_| is_dated(schema)) else { return found };
+    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let whole = |unit: &&f64| {
+        let waves = **unit / first;
+        let near = (1..=HARMONICS).any(|k| (waves / f64::from(k) - 1.0).abs() < NEAR);
+        near && 2.0 * **unit <= high - low
+    };
+    let named = CALENDAR.iter().filter(whole).copied().min_by(|a, b| a.total_cmp(b));
+    named.into_iter().chain(found).collect()
+}
+
+/// Starts the periods that are free, over a single input, at those of the largest waves of the targets, and keeps them
+/// between twice the median gap between rows and their span.
+pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
+    let open = |p: &Parameter| {
+        p.unit == Unit::Length && p.name == "period" && p.len() == 1 && !p.given && p.constraint() == Constraint::FREE
+    };
+    if data.d != 1 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
+        return;
+    }
+    let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
+    let mut x: Vec<f64> = data.x.iter().map(|x| x * sd + mean).collect();
+    let mut found = periods(&x, &data.y).into_iter();
+    x.sort_unstable_by(f64::total_cmp);
+    x.dedup();
+    let span = x[x.len() - 1] - x[0];
+    let mut gaps: Vec<f64> = x.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    for (_, parameter) in model.parameters_mut().into_iter().filter(|(_, parameter)| open(parameter)) {
+        if let Some(period) = found.next() {
+            parameter.put(&[period]);
+        }
+        // Two rows have no bounds that make sense.
+        if let Some(gap) = gaps.get(gaps.len() / 2) {
+            let _ = parameter.set_bounds(2.0 * gap, span);
+        }
+    }
+}
