@@ -69,13 +69,16 @@ fn main() -> Result<()> {
         let Layout::Blocks(offsets) = &gp.actions.layout else { unreachable!("block-sparse by construction") };
         let own = Scope::new(Compute::default())?;
         let blocks = BlockSparse::new(own.value(&gp.actions.values), offsets.clone())?;
-        let top = top(&gp.prior.kernel, gp.likelihood.noise.internal()[0], i, &batch)?;
+        let top = top(&gp.priors[0].kernel, gp.likelihood.noise().unwrap_or_default(), i, &batch)?;
         Ok((Basis::sparse(blocks).into_dense()?, top))
     };
     let learned = distances(&mut opt, &data, &options, of_learned)?;
     let by_policy = |gp: &IterativeCagp| {
         let own = Scope::new(Compute::default())?;
-        Ok((gp.actions(&own, &batch)?, top(&gp.prior.kernel, gp.likelihood.noise.internal()[0], i, &batch)?))
+        Ok((
+            gp.chosen(&own, &batch)?.actions,
+            top(&gp.priors[0].kernel, gp.likelihood.noise().unwrap_or_default(), i, &batch)?,
+        ))
     };
     let mut by_cg = IterativeCagp::cg(kernel()?, i);
     let cg = distances(&mut by_cg, &data, &options, by_policy)?;
@@ -156,8 +159,8 @@ fn distances<M: Model + Parameters>(
 /// The top eigenvectors of K̂ `[n, i]`: the actions of the eigenvector policy.
 fn top(kernel: &Kernel, noise: f64, i: usize, batch: &Batch) -> Result<Tensor<2>> {
     let mut gp = IterativeCagp::new(kernel.clone(), Box::new(Eigenvector), IterGpOptions::budget(i));
-    gp.likelihood.noise.set_internal(&[noise])?;
-    gp.actions(&Scope::new(Compute::default())?, batch)
+    gp.find_mut("likelihood.noise")?[0].set_internal(&[noise])?;
+    Ok(gp.chosen(&Scope::new(Compute::default())?, batch)?.actions)
 }
 
 /// ‖θ‖ for the principal angles θ between two spans (eq. S26). cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b). Q = A

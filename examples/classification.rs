@@ -14,7 +14,7 @@ use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Targets};
 use cagey::means::Mean;
 use cagey::metrics::score_classes;
-use cagey::models::cagp::NewtonCagp;
+use cagey::models::cagp::IterativeCagp;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::{Marginals, Posterior};
@@ -177,7 +177,7 @@ fn variational(rows: &Observations, scale: &InputScale, options: &Options) -> Re
 fn computation_aware(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Box<dyn Posterior>> {
     let (kernel, mean) = start(rows, scale)?;
     let likelihood = Bernoulli { link: BernoulliLink::Logit };
-    let mut model = NewtonCagp::new(kernel, likelihood, options.actions.min(rows.n()));
+    let mut model = IterativeCagp::newton(kernel, likelihood, options.actions.min(rows.n()));
     (model.priors[0].mean, model.refresh) = (mean, 10);
     let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
     let outcome = fit::fit(&mut model, Compute::default(), rows, &config, &mut [&mut Progress::new()])?;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
-use cagey::models::cagp::NewtonPolicy;
+use cagey::solvers::policies::Gradient;
 use cagey::{Error, Result};
 use clap::Parser;
 use faer::{Mat, Side};
@@ -144,14 +144,14 @@ fn main() -> Result<()> {
     show("Bayes' rule", task.scores(0.0, &bayes)?);
 
     let mut all: Vec<(String, Vec<Scores>)> = Vec::new();
-    for (name, kept, policy) in [
-        ("actions, all kept", None, NewtonPolicy::Gradient),
-        ("actions, compressed", Some(options.kept), NewtonPolicy::Gradient),
-        ("actions a class", None, NewtonPolicy::ClassGradients),
+    for (name, kept, per_class) in [
+        ("actions, all kept", None, false),
+        ("actions, compressed", Some(options.kept), false),
+        ("actions a class", None, true),
     ] {
         let mut scores = Vec::new();
         for &actions in &options.actions {
-            let (found, report) = task.newton(actions, options.per_step, kept, policy)?;
+            let (found, report) = task.newton(actions, options.per_step, kept, Gradient { per_class })?;
             show(&format!("{actions} {name}"), found);
             println!("    {report}");
             scores.push(found);

@@ -9,7 +9,7 @@ use cagey::data::{ReadOptions, TargetKind, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
-use cagey::models::cagp::NewtonPolicy;
+use cagey::solvers::policies::Gradient;
 use cagey::{Error, Result};
 use clap::Parser;
 
@@ -94,11 +94,11 @@ fn main() -> Result<()> {
         None => task,
     };
     let mut all = Vec::new();
-    for (policy, name) in [(NewtonPolicy::Gradient, "actions"), (NewtonPolicy::ClassGradients, "actions a class")] {
+    for (per_class, name) in [(false, "actions"), (true, "actions a class")] {
         for per_step in [1, 5] {
             let mut scores = Vec::new();
             for step in 1..=options.steps {
-                let (found, report) = task.newton(step * per_step, per_step, None, policy)?;
+                let (found, report) = task.newton(step * per_step, per_step, None, Gradient { per_class })?;
                 show(&format!("{step} × {per_step} {name}"), found);
                 println!("    {report}");
                 scores.push(found);

@@ -11,10 +11,12 @@ use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood};
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy};
+use cagey::models::cagp::{IterativeCagp, NewtonOptions};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::plot::{Fields, Figure, Frame, Points, Row};
+use cagey::solvers::Probes;
+use cagey::solvers::policies::{Gradient, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -33,13 +35,16 @@ struct Options {
     seed: u64,
 }
 
-const POLICIES: [(&str, NewtonPolicy); 5] = [
-    ("gradient", NewtonPolicy::Gradient),
-    ("residual", NewtonPolicy::Residual),
-    ("unit vector", NewtonPolicy::UnitVector),
-    ("Lanczos", NewtonPolicy::Lanczos),
-    ("random", NewtonPolicy::Random(1)),
-];
+fn policies() -> [(&'static str, Box<dyn Policy>); 5] {
+    [
+        ("gradient", Box::new(Gradient::default())),
+        ("residual", Box::new(Residual)),
+        ("unit vector", Box::new(UnitVector { pivots: Pivots::Gradient })),
+        ("Lanczos", Box::new(Lanczos { seed: LanczosSeed::Targets })),
+        ("random", Box::new(Random { probes: Probes::Gaussian, seed: 1 })),
+    ]
+}
+
 const ACTIONS: [usize; 3] = [1, 10, 19];
 const KEPT: [usize; 3] = [2, 3, 10];
 
@@ -53,8 +58,18 @@ fn problem(rows: usize, d: usize, seed: u64) -> Result<Observations> {
     Observations::new(x, d, y, None)
 }
 
-fn after(data: &Observations, kernel: &Kernel, points: &[f64], options: NewtonOptions) -> Result<Marginals> {
-    let gp = NewtonCagp { options, ..NewtonCagp::new(kernel.clone(), Bernoulli { link: BernoulliLink::Logit }, 1) };
+/// Predictions with one action a step, of which at most `kept` directions are kept.
+fn after(
+    data: &Observations,
+    points: &[f64],
+    kernel: Kernel,
+    policy: Box<dyn Policy>,
+    actions: usize,
+    kept: Option<usize>,
+) -> Result<Marginals> {
+    let gp = IterativeCagp::newton(kernel, Bernoulli { link: BernoulliLink::Logit }, actions);
+    let newton = NewtonOptions { per_step: 1, kept, ..gp.newton };
+    let gp = IterativeCagp { policy, newton, ..gp };
     gp.posterior(Compute::default(), data.clone())?.0.predict(points)
 }
 
@@ -82,12 +97,11 @@ fn main() -> Result<()> {
         ACTIONS.iter().for_each(|actions| print!("{actions:>20}"));
         println!();
         let mut fields = Vec::new();
-        let whole = |actions| NewtonOptions { per_step: 1, ..NewtonOptions::budget(actions) };
-        for (policy_name, policy) in POLICIES {
+        for (policy_name, policy) in policies() {
             print!("{policy_name:>14}");
             let mut vectors = Vec::new();
             for actions in ACTIONS {
-                let found = after(&data, &kernel(d)?, points, NewtonOptions { policy, ..whole(actions) })?;
+                let found = after(&data, points, kernel(d)?, policy.clone(), actions, None)?;
                 let [mean, sd] = distance(&found, &dense);
                 print!("{:>20}", format!("{mean:.3}, {sd:.3}"));
                 vectors.push(found.variance.iter().map(|v| v.sqrt()).collect());
@@ -98,8 +112,7 @@ fn main() -> Result<()> {
         println!("compressed to this many directions, 19 actions by the gradient policy");
         let mut vectors = Vec::new();
         for kept in KEPT {
-            let options = NewtonOptions { kept: Some(kept), ..whole(19) };
-            let found = after(&data, &kernel(d)?, points, options)?;
+            let found = after(&data, points, kernel(d)?, Box::new(Gradient::default()), 19, Some(kept))?;
             let [mean, sd] = distance(&found, &dense);
             println!("{:>14}{:>20}", format!("{kept} kept"), format!("{mean:.3}, {sd:.3}"));
             vectors.push(found.variance.iter().map(|v| v.sqrt()).collect());

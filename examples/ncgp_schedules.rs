@@ -11,7 +11,7 @@ use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Poisson, RateLink};
 use cagey::models::Observations;
-use cagey::models::cagp::NewtonCagp;
+use cagey::models::cagp::IterativeCagp;
 use cagey::models::laplace::LaplaceGp;
 use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
 use clap::Parser;
@@ -53,8 +53,8 @@ fn main() -> Result<()> {
         let dense = latent::nll(&dense, &poisson, &test)?;
         for (schedule, (_, per_step)) in SCHEDULES.into_iter().enumerate() {
             for (place, actions) in SCORED.into_iter().enumerate().filter(|(_, actions)| *actions >= per_step) {
-                let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), actions.min(options.rows));
-                gp.options.per_step = per_step;
+                let mut gp = IterativeCagp::newton(kernel.clone(), poisson.clone(), actions.min(options.rows));
+                gp.newton.per_step = per_step;
                 let (posterior, report) = gp.posterior(compute, train.clone())?;
                 excess[schedule][place].push(latent::nll(&posterior, &poisson, &test)? - dense);
                 steps[schedule] = (steps[schedule].0 + report.steps, steps[schedule].1 + report.halvings);

@@ -10,9 +10,11 @@ use cagey::Result;
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink};
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule};
+use cagey::models::cagp::{IterativeCagp, NewtonOptions, SiteRule};
 use cagey::models::{Observations, fit};
 use cagey::scope::Scope;
+use cagey::solvers::itergp::IterGpOptions;
+use cagey::solvers::policies::Gradient;
 use cagey::train::TrainConfig;
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -67,13 +69,11 @@ fn main() -> Result<()> {
         show("truth", "", &draws.iter().map(known).collect::<Result<Vec<_>>>()?);
         for &steps in &options.steps {
             for &actions in options.actions.iter().filter(|actions| steps > 0 || **actions <= options.budget) {
-                let newton = if steps == 0 {
-                    NewtonOptions { per_step: actions, ..NewtonOptions::budget(options.budget) }
-                } else {
-                    NewtonOptions { per_step: actions, steps, ..NewtonOptions::budget(steps * actions) }
-                };
+                let budget = if steps == 0 { options.budget } else { steps * actions };
+                let usual = NewtonOptions { per_step: actions, ..NewtonOptions::spread(budget) };
+                let newton = if steps == 0 { usual } else { NewtonOptions { steps, ..usual } };
                 let run = |(train, test): &(Observations, Observations)| {
-                    let mut gp = model(&*likelihood, Kernel::parse(START, 2)?, newton);
+                    let mut gp = model(&*likelihood, Kernel::parse(START, 2)?, budget, newton);
                     let config = TrainConfig::while_it_pays().max_time(Duration::from_secs_f64(options.seconds));
                     let outcome = fit::fit(&mut gp, Compute::default(), train, &config, &mut [])?;
                     let kernel = gp.priors.swap_remove(0).kernel;
@@ -94,9 +94,10 @@ fn show(steps: &str, actions: &str, all: &[[f64; 3]]) {
     println!("{steps:>8} {actions:>10} {evaluations:>12.0} {bound:>12.4} {nll:>10.4}");
 }
 
-fn model(likelihood: &dyn Likelihood, kernel: Kernel, options: NewtonOptions) -> NewtonCagp {
-    let gp = NewtonCagp::boxed(kernel.into(), likelihood.boxed(), options);
-    NewtonCagp { sites: SiteRule::Expectation, ..gp }
+fn model(likelihood: &dyn Likelihood, kernel: Kernel, actions: usize, newton: NewtonOptions) -> IterativeCagp {
+    let options = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(actions) };
+    let gp = IterativeCagp::boxed(kernel.into(), likelihood.boxed(), Box::new(Gradient::default()), options);
+    IterativeCagp { sites: SiteRule::Expectation, newton, ..gp }
 }
 
 /// The bound per row at a kernel, and the negative log predictive probability of a test row, with all actions.
@@ -107,7 +108,7 @@ fn solved(
     train: &Observations,
     test: &Observations,
 ) -> Result<(f64, f64)> {
-    let gp = model(likelihood, kernel, NewtonOptions::budget(options.budget));
+    let gp = model(likelihood, kernel, options.budget, NewtonOptions::spread(options.budget));
     let compute = Compute::default();
     let batch = train.batch(&Scope::new(compute)?);
     let bound = fit::evaluate(&gp, compute, &batch)?.loss / train.n() as f64;

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
-use cagey::likelihoods::Gaussian;
+use cagey::likelihoods::{Gaussian, Likelihood};
 use cagey::models::cagp::{Actions, Cagp, IterativeCagp};
 use cagey::models::exact::ExactGp;
+use cagey::models::gp_model::GpModel;
 use cagey::models::inducing::{self, Choice};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::ordering::RowOrder;
@@ -64,23 +65,23 @@ fn main() -> Result<()> {
 
     let grid: Vec<f64> = (0..=600).map(|i| f64::from(i) / 60.0).collect();
     let fits = [
-        ("exact GP", exact.posterior(compute, data.clone())?.predict(&grid)?, noise(&exact.likelihood)),
+        ("exact GP", exact.posterior(compute, data.clone())?.predict(&grid)?, noise(&exact)),
         ("SVGP", svgp.posterior(compute)?.predict(&grid)?, svgp.likelihood.noise().unwrap_or_default().sqrt()),
-        ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?, noise(&cg.likelihood)),
-        ("CaGP-Opt", learned.posterior(compute, ordered.clone())?.predict(&grid)?, noise(&learned.likelihood)),
+        ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?, noise(&cg)),
+        ("CaGP-Opt", learned.posterior(compute, ordered.clone())?.predict(&grid)?, noise(&learned)),
     ];
     println!("{:<10} {:>8} {:>14} {:>13} {:>9}", "", "noise sd", "sd at the data", "sd in the gap", "coverage");
     for (name, marginals, noise) in &fits {
         report(name, marginals, *noise, &grid, &truth);
     }
     println!("with the hyperparameters of the exact GP, where no approximation may be more certain:");
-    (cg.prior.kernel, cg.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
-    (learned.prior.kernel, learned.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
+    (cg.priors[0].kernel, cg.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.boxed());
+    (learned.priors[0].kernel, learned.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.boxed());
     for (name, marginals) in [
         ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?),
         ("CaGP-Opt", learned.posterior(compute, ordered)?.predict(&grid)?),
     ] {
-        report(name, &marginals, noise(&exact.likelihood), &grid, &truth);
+        report(name, &marginals, noise(&exact), &grid, &truth);
     }
     let curves: Vec<Curve> = fits.iter().map(|(_, marginals, _)| curve(&grid, marginals)).collect();
     let parts: Vec<Component> =
@@ -136,8 +137,8 @@ fn variational(kernel: Kernel, data: &Observations, options: &Options) -> Result
     Ok(model)
 }
 
-fn noise(likelihood: &Gaussian) -> f64 {
-    likelihood.noise.values()[0].sqrt()
+fn noise(model: &dyn GpModel) -> f64 {
+    model.likelihood().noise().unwrap_or_default().sqrt()
 }
 
 fn curve(x: &[f64], marginals: &Marginals) -> Curve {

@@ -11,7 +11,7 @@ use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, Poisson, Prediction, RateLink, Targets};
 use cagey::means::Mean;
 use cagey::metrics::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
-use cagey::models::cagp::NewtonCagp;
+use cagey::models::cagp::IterativeCagp;
 use cagey::models::gp_model::GpModel;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
@@ -124,7 +124,7 @@ impl Fitted {
                 (Box::new(model), outcome.loss)
             }
             Kind::ComputationAware => {
-                let mut model = NewtonCagp::new(kernel, likelihood, options.actions.min(rows.n()));
+                let mut model = IterativeCagp::newton(kernel, likelihood, options.actions.min(rows.n()));
                 (model.priors[0].mean, model.refresh) = (mean, 10);
                 let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
                 let outcome = fit::fit(&mut model, Compute::default(), &rows, &config, &mut [])?;

@@ -221,8 +221,8 @@ impl Policy for Short {
 }
 
 impl Actor for Short {
-    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        Ok(Some(state.residual.clone().narrow(0, 0, 3)))
+    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+        Ok(Some(state.residual()?.narrow(0, 0, 3)))
     }
 }
 

@@ -96,7 +96,7 @@ fn ill_conditioned_models_are_finite_or_named() {
                     exact.likelihood.noise.set(&[noise]).unwrap();
                     check(&what, &exact, compute, &data);
                     let mut cagp = Cagp::new(kernel, Actions::random(data.n(), 7, 1).unwrap());
-                    cagp.likelihood.noise.set(&[noise]).unwrap();
+                    cagp.find_mut("likelihood.noise").unwrap()[0].set(&[noise]).unwrap();
                     check(&what, &cagp, compute, &data);
                 }
             }

@@ -10,7 +10,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Softmax};
 use cagey::metrics::score_classes;
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy, SiteRule};
+use cagey::models::cagp::{IterativeCagp, NewtonOptions, SiteRule};
 use cagey::models::fit;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::laplace::LaplaceGp;
@@ -19,6 +19,8 @@ use cagey::models::posterior::{Correlated, Posterior};
 use cagey::models::svgp::Svgp;
 use cagey::params::Parameters;
 use cagey::plot::{Against, Figure, Frame, LearningCurve, Run};
+use cagey::solvers::itergp::IterGpOptions;
+use cagey::solvers::policies::{Gradient, Pivots, Policy, Preconditioned, Residual, UnitVector};
 use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
 
 /// The data to learn from and to score on.
@@ -79,23 +81,25 @@ impl Task {
         actions: usize,
         per_step: usize,
         kept: Option<usize>,
-        policy: NewtonPolicy,
+        policy: Gradient,
     ) -> Result<(Scores, String)> {
-        let each = if policy == NewtonPolicy::ClassGradients { self.classes } else { 1 };
-        let usual = NewtonOptions::budget(each * actions);
-        let options = NewtonOptions { per_step: each * per_step, kept, relative: 0.0, settled: 1e-2, policy, ..usual };
-        self.with(options)
+        let each = if policy.per_class { self.classes } else { 1 };
+        let (options, usual) = (IterGpOptions::budget(each * actions), NewtonOptions::spread(each * actions));
+        let newton = NewtonOptions { per_step: each * per_step, kept, settled: 1e-2, ..usual };
+        self.with(Box::new(policy), options, newton)
     }
 
     /// Newton's method, for each of some numbers of actions, with preconditioned ones until the gradient has a
     /// hundredth of its size; the rest of the actions explain variances.
     pub fn preconditioned(&self, actions: &[usize], rank: usize) -> Result<(String, Vec<Scores>)> {
-        let policy = NewtonPolicy::Preconditioned(rank);
+        let rows = Box::new(UnitVector { pivots: Pivots::Largest });
+        let policy = Preconditioned::new(rows, rank, Box::new(Residual));
         let mut scores = Vec::new();
         for &actions in actions {
-            let usual = NewtonOptions::budget(actions);
-            let options = NewtonOptions { per_step: 1, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
-            let (found, report) = self.with(options)?;
+            let options = IterGpOptions { relative: 1e-2, ..IterGpOptions::budget(actions) };
+            let usual = NewtonOptions::spread(actions);
+            let newton = NewtonOptions { per_step: 1, settled: 1e-2, explain: true, ..usual };
+            let (found, report) = self.with(Box::new(policy.clone()), options, newton)?;
             show(&format!("{actions} preconditioned actions"), found);
             println!("    {report}");
             scores.push(found);
@@ -104,9 +108,10 @@ impl Task {
     }
 
     /// Newton's method.
-    fn with(&self, options: NewtonOptions) -> Result<(Scores, String)> {
-        let new = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), options.actions);
-        let gp = NewtonCagp { options, ..new };
+    fn with(&self, policy: Box<dyn Policy>, options: IterGpOptions, newton: NewtonOptions) -> Result<(Scores, String)> {
+        let likelihood = Box::new(Softmax::new(self.classes));
+        let gp = IterativeCagp::boxed(self.kernel.clone().into(), likelihood, policy, options);
+        let gp = IterativeCagp { newton, ..gp };
         let start = Instant::now();
         let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -123,9 +128,9 @@ impl Task {
     /// actions. Prints what was found.
     pub fn with_learned_kernel(self, rows: usize, actions: usize) -> Result<Self> {
         let (data, start) = (self.first(rows)?, Instant::now());
-        let gp = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions);
-        let options = NewtonOptions { policy: NewtonPolicy::ClassGradients, ..gp.options };
-        let mut gp = NewtonCagp { options, sites: SiteRule::Expectation, refresh: 10, ..gp };
+        let gp = IterativeCagp::newton(self.kernel.clone(), Softmax::new(self.classes), actions);
+        let policy = Box::new(Gradient { per_class: true });
+        let mut gp = IterativeCagp { policy, sites: SiteRule::Expectation, refresh: 10, ..gp };
         let outcome = fit::fit(&mut gp, self.compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
         let kernel = gp.priors.swap_remove(0).kernel;
         let (seconds, rows) = (start.elapsed().as_secs_f64(), data.n());

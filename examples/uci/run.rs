@@ -177,7 +177,7 @@ impl Case<'_> {
     /// A computation-aware model whose first actions are not averages.
     fn cagp(&self, parts: Parts, actions: Actions) -> Box<dyn GpModel> {
         let objective = self.objective();
-        Box::new(Cagp { prior: parts.prior, likelihood: Gaussian::new(0.1), actions, objective })
+        Box::new(Cagp { objective, ..Cagp::boxed(parts.prior, parts.likelihood, actions) })
     }
 
     fn objective(&self) -> CagpObjective {

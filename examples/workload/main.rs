@@ -11,7 +11,7 @@ use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Algebra, Compute, DeviceKind, Precision, Transfers, set_algebra};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
+use cagey::models::cagp::{Actions, Cagp, IterativeCagp};
 use cagey::models::cggp::CgGp;
 use cagey::models::exact::ExactGp;
 use cagey::models::experts::aggregation::Rule;
@@ -21,6 +21,8 @@ use cagey::models::prior::Prior;
 use cagey::models::{Model, Observations, fit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar};
+use cagey::solvers::itergp::IterGpOptions;
+use cagey::solvers::policies::Gradient;
 use cagey::{Error, Result};
 use clap::{Parser, ValueEnum};
 use rand::SeedableRng;
@@ -276,7 +278,7 @@ fn experts(options: &Options) -> Result<Step> {
 fn cagp(options: &Options) -> Result<Step> {
     let data = observations(options)?;
     let mut model = Cagp::new(trainable(options)?, Actions::random(data.n(), options.m, 0)?);
-    model.prior.mean = Mean::named("constant", options.d)?;
+    model.priors[0].mean = Mean::named("constant", options.d)?;
     model_step(options, model, data)
 }
 
@@ -296,14 +298,15 @@ fn laplace(options: &Options) -> Result<Step> {
 fn ncgp(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
-    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m)), data)
+    let solve = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(options.m) };
+    model_step(options, IterativeCagp::boxed(prior, likelihood, Box::new(Gradient::default()), solve), data)
 }
 
 fn ncgp_learned(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
-    let model = LearnedNewtonCagp::new(prior, likelihood, &data, options.m)?;
-    model_step(options, model, data)
+    let actions = Actions::start(&*likelihood, &data, options.m)?;
+    model_step(options, Cagp::boxed(prior, likelihood, actions), data)
 }
 
 /// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise 0.1.

@@ -63,6 +63,11 @@ impl Likelihood for Gaussian {
         Some(self.noise.internal()[0])
     }
 
+    fn noise_of_rows(&self, scope: &Scope, n: usize, known: Option<&Tensor<1>>) -> Option<Tensor<1>> {
+        let learned = scope.wide_value(&self.noise).expand([n]);
+        Some(known.map_or(learned.clone(), |known| learned + known.clone().cast(scope.wide())))
+    }
+
     fn scaled(&self) -> bool {
         true
     }

@@ -96,6 +96,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// If there is such [noise](Self::noise): its variance for each of `n` rows `[n]`, in the scope's wide type, with the
+    /// rows' `known` variances added.
+    fn noise_of_rows(&self, _scope: &Scope, _n: usize, _known: Option<&Tensor<1>>) -> Option<Tensor<1>> {
+        None
+    }
+
     /// Whether targets may be standardised. This holds only for location and scale families.
     fn scaled(&self) -> bool {
         false

@@ -64,6 +64,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The same rows without gradients.
+    pub(crate) fn inner(self) -> Self {
+        let Self { x, y, auxiliary, scale } = self;
+        Self { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }
+    }
+
     /// Refuses tensors whose length is wrong or whose type differs from the scope's.
     ///
     /// # Errors

@@ -65,9 +65,13 @@ fn rows_decide_how_actions_for_classes_are_chosen() {
         folder.ok(&[&fit[..], options].concat())
     };
     assert!(fit(100, &[]).contains("6 learned actions"));
-    assert!(fit(600, &[]).contains("at most 6 actions by Newton's method"));
+    assert!(fit(600, &[]).contains("at most 6 actions by policy preconditioned and Newton's method"));
     assert!(fit(600, &["--unroll", "1"]).contains("6 learned actions"));
-    assert!(fit(100, &["--policy", "preconditioned", "--first", "3"]).contains("at most 6 actions by Newton's method"));
+    // All policies are for all likelihoods.
+    for policy in POLICIES.into_iter().filter(|policy| *policy != "learned") {
+        let found = fit(100, &["--policy", policy]);
+        assert!(found.contains(&format!("at most 6 actions by policy {policy} and Newton's method")), "{found}");
+    }
 }
 
 #[test]
@@ -224,8 +228,7 @@ fn newtons_method_serves_every_command() {
         assert_eq!(samples, folder.ok(&["sample", "m.cagey", data, "--count", "3"]));
     }
     let fit = ["fit", "counts.csv", "--model", "cagp", "--likelihood", "poisson", "-o", "n.cagey"];
-    folder.fails(2, &[&fit[..], &["--policy", "mixed"]].concat(), &["poisson", "--policy gradient"]);
-    for policy in ["learned", "cg", "cholesky", "lanczos", "random"] {
+    for policy in POLICIES {
         let how = ["--policy", policy, "--actions", "12", "--steps", "5", "--exposure", "hours"];
         folder.ok(&[&fit[..], &how].concat());
         folder.ok(&["predict", "n.cagey", "counts.csv"]);
@@ -796,11 +799,11 @@ fn error_bars_are_told_and_calibrated() {
     assert!(folder.ok(&["inspect", "v.cagey"]).contains("with 95 % confidence"), "the bound is told");
     folder.fails(2, &["fit", "t.csv", "--likelihood", "student-t", "--calibrate"], &["gaussian"]);
 
-    // Rows are also set apart if they have their own noise: then leaving one out has no closed form.
+    // It has one if rows have their own noise.
     folder.write("known.csv", table(&["x", "s", "y"], 200, |i| vec![row(i)[0], 0.1, row(i)[1]]));
     let known = ["fit", "known.csv", "-o", "k.cagey", "--noise-column", "s", "--steps", "3", "--calibrate", "--json"];
     let cagp = folder.json(&[&known[..], &["--model", "cagp", "--actions", "8"]].concat());
-    assert_eq!(cagp["calibration"]["source"], "share");
+    assert_eq!(cagp["calibration"]["source"], "leave_one_out");
     assert_eq!(folder.json(&known)["calibration"]["source"], "leave_one_out");
 
     // Too few rows are refused before the training.

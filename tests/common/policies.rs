@@ -90,7 +90,7 @@ struct Columns {
 }
 
 impl Actor for Columns {
-    fn next(&mut self, _state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, _state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.blocks.len() - self.at);
         if count == 0 {
             return Ok(None);

@@ -3,7 +3,7 @@
 use cagey::device::{Algebra, Compute, Transfers, set_algebra};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
-use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp};
+use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::Svgp;
@@ -112,7 +112,8 @@ fn steps_of_newton_models_move_no_products() {
     let (n, i) = (900, 150);
     let data = data(n, true);
     let likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
-    let model = LearnedNewtonCagp::new(kernel().into(), likelihood, &data, i).unwrap();
+    let actions = Actions::start(&*likelihood, &data, i).unwrap();
+    let model = Cagp::boxed(kernel().into(), likelihood, actions);
     for compute in gpus() {
         let (moved, _) = step(&model, compute, &data.batch(&Scope::new(compute).unwrap()));
         bounded("newton", compute, moved, (compute.precision.bytes() * n * i) as u64);

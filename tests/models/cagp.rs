@@ -39,19 +39,23 @@ fn loss(gp: &impl Model, batch: &Batch) -> f64 {
     scalar(gp.objective(&Scope::new(F64).unwrap(), batch).unwrap()).unwrap()
 }
 
+fn set_noise(gp: &mut impl Parameters, noise: f64) {
+    gp.find_mut("likelihood.noise").unwrap()[0].set(&[noise]).unwrap();
+}
+
 fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
     let options = IterGpOptions { block: 3, ..IterGpOptions::budget(actions) };
     let mut gp = IterativeCagp::new(matern(), policy, options);
-    gp.likelihood.noise.set(&[0.2]).unwrap();
+    set_noise(&mut gp, 0.2);
     gp
 }
 
 /// The batch form with dense actions.
 fn batch_form(gp: &IterativeCagp, s: &[f64], i: usize) -> Cagp {
-    let mut fixed = Cagp::new(gp.prior.kernel.clone(), Actions::dense(s, i));
+    let mut fixed = Cagp::new(gp.priors[0].kernel.clone(), Actions::dense(s, i));
     fixed.actions.values.fixed = true;
     fixed.likelihood = gp.likelihood.clone();
-    fixed.prior.mean = gp.prior.mean.clone();
+    fixed.priors[0].mean = gp.priors[0].mean.clone();
     fixed.objective = gp.objective;
     fixed
 }
@@ -79,7 +83,7 @@ fn golden_cagp() {
             (Actions::from_blocks(&flat(&case["blocks"]), offsets), "blocks")
         };
         let mut gp = Cagp::new(kernel(&case["kernel"], d), actions);
-        gp.prior.mean = Mean::named("constant", d).unwrap();
+        gp.priors[0].mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut()
             .iter_mut()
             .find(|(path, _)| path == "mean.constant")
@@ -87,7 +91,7 @@ fn golden_cagp() {
             .1
             .set(&flat(&case["mean"]))
             .unwrap();
-        gp.likelihood.noise.set(&flat(&case["noise"])).unwrap();
+        gp.find_mut("likelihood.noise").unwrap()[0].set(&flat(&case["noise"])).unwrap();
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         assert_eq!(data.n(), n);
         let expected = &case["expected"];
@@ -96,7 +100,7 @@ fn golden_cagp() {
             let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
             assert_close(name, &[scalar(loss.clone()).unwrap()], &flat(&expected["loss"]), tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.prior.kernel, &expected["grad"]["kernel"]).concat();
+            let mut want: Vec<f64> = kernel_gradient(&gp.priors[0].kernel, &expected["grad"]["kernel"]).concat();
             want.extend(flat(&expected["grad"]["mean"]));
             want.extend(flat(&expected["grad"]["noise"]));
             want.extend(flat(&expected["grad"][action_gradient]));
@@ -195,8 +199,8 @@ fn iterative_form_equals_batch_form() {
     for policy in policies(n) {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let mut gp = iterative(policy.clone(), 6);
-            gp.prior.mean = Mean::named("constant", 2).unwrap();
-            gp.prior.mean.parameters_mut()[0].1.set(&[0.3]).unwrap();
+            gp.priors[0].mean = Mean::named("constant", 2).unwrap();
+            gp.priors[0].mean.parameters_mut()[0].1.set(&[0.3]).unwrap();
             gp.objective = objective;
             let name = format!("{:?}", gp.policy);
             let solve = gp.solve(&scope, &batch, None).unwrap();
@@ -214,11 +218,11 @@ fn iterative_form_equals_batch_form() {
             assert_close(&name, &got.variance, &expected.variance, 1e-8);
             // The solve's own weights and precision give the same result.
             let points = scope.matrix(&POINTS, 4, 2);
-            let cross = gp.prior.cross(&scope, &batch.x, &points).matrix().unwrap();
+            let cross = gp.priors[0].cross(&scope, &batch.x, &points).matrix().unwrap();
             let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
             assert_close(&name, &shift.iter().map(|v| v + 0.3).collect::<Vec<_>>(), &expected.mean, 1e-8);
             let explained = to_f64((solve.precision_times(&cross).unwrap() * cross).sum_dim(0)).unwrap();
-            let prior = to_f64(gp.prior.kernel.diag(&scope, &points).unwrap()).unwrap();
+            let prior = to_f64(gp.priors[0].kernel.diag(&scope, &points).unwrap()).unwrap();
             let variance: Vec<f64> = prior.iter().zip(explained).map(|(p, e)| p - e).collect();
             assert_close(&name, &variance, &expected.variance, 1e-8);
         }
@@ -234,7 +238,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let mut gp = iterative(policy.clone(), 4);
             gp.objective = objective;
-            gp.prior.mean = Mean::named("linear", 2).unwrap();
+            gp.priors[0].mean = Mean::named("linear", 2).unwrap();
             let name = format!("{:?} {objective:?}", gp.policy);
             let raw = gp.free_raw();
             // Unrolled: the gradient of the whole computation, a policy's parameters included.
@@ -248,7 +252,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
             assert_close(&format!("{name} unrolled"), &gradient, &numeric, 2e-6);
             // Detached: the gradient of the batch form with the actions of this point.
             gp.differentiation = Differentiation::Detached;
-            let s = to_f64(gp.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
+            let s = to_f64(gp.chosen(&Scope::new(F64).unwrap(), &batch).unwrap().actions).unwrap();
             let fixed = batch_form(&gp, &s, 4);
             let start = fixed.free_raw();
             let numeric = differences(&start, |raw| {
@@ -277,7 +281,7 @@ fn training_holds_actions_between_choices() {
     // While the actions are held, training equals that of the batch form with these actions.
     let (held, outcome) = train(100, 8);
     let start = iterative(Box::new(Residual), 6);
-    let s = to_f64(start.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
+    let s = to_f64(start.chosen(&Scope::new(F64).unwrap(), &batch).unwrap().actions).unwrap();
     let mut fixed = batch_form(&start, &s, 6);
     fixed.actions.values.fixed = true;
     let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), 8);
@@ -285,7 +289,8 @@ fn training_holds_actions_between_choices() {
     let ended = held.objective_at(
         &Scope::new(F64).unwrap(),
         &batch,
-        &start.actions(&Scope::new(F64).unwrap(), &batch).unwrap(),
+        &start.chosen(&Scope::new(F64).unwrap(), &batch).unwrap().actions,
+        None,
     );
     assert_close("loss", &[scalar(ended.unwrap()).unwrap() / n as f64], &[want.loss], 1e-8);
     assert_close("parameters", &held.free_raw(), &fixed.free_raw(), 1e-5);
@@ -420,7 +425,7 @@ fn variance_is_the_worst_squared_error() {
     let unknown = [0.4, -0.7];
     for i in [1, 4, 15] {
         let mut gp = Cagp::new(matern(), Actions::random(n, i, 8).unwrap());
-        gp.likelihood.noise.set(&[noise_variance]).unwrap();
+        set_noise(&mut gp, noise_variance);
         let mean_for = |y: Vec<f64>| {
             let observations = Observations::new(observations.x.clone(), 2, y, None).unwrap();
             let posterior = gp.posterior(F64, observations).unwrap();
@@ -437,7 +442,7 @@ fn variance_is_the_worst_squared_error() {
         sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
         let m = sites.len() / 2;
         let points = scope.matrix(&sites, m, 2);
-        let mut gram = to_f64(gp.prior.cross(&scope, &points, &points).matrix().unwrap()).unwrap();
+        let mut gram = to_f64(gp.priors[0].cross(&scope, &points, &points).matrix().unwrap()).unwrap();
         gram.iter_mut().step_by(m + 1).for_each(|d| *d += noise_variance);
         let error = |a: &[f64]| {
             let y: Vec<f64> = gram.chunks(m).map(|row| row.iter().zip(a).map(|(k, a)| k * a).sum()).collect();
@@ -687,9 +692,8 @@ proptest! {
         };
         let mut gp = Cagp::new(kernel.clone(), actions);
         let mut exact = ExactGp::new(kernel);
-        for noise in [&mut gp.likelihood.noise, &mut exact.likelihood.noise] {
-            noise.set(&[log_noise.exp()]).unwrap();
-        }
+        set_noise(&mut gp, log_noise.exp());
+        set_noise(&mut exact, log_noise.exp());
         let sigma = exact.likelihood.noise.internal()[0];
         let evidence = loss(&exact, &batch);
         let elbo = loss(&gp, &batch);
@@ -726,8 +730,9 @@ fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let batch = observations.batch(&scope);
     for text in ["100 * matern52(30)", "100 * rbf(10)", "10 * matern32(100)", "1e4 * rbf(30)"] {
         let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::random(n, i, 3).unwrap());
-        blocks.likelihood.noise.set(&[2e-6]).unwrap();
-        let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.prior.kernel.clone()) };
+        set_noise(&mut blocks, 2e-6);
+        let mut exact = ExactGp::new(blocks.priors[0].kernel.clone());
+        set_noise(&mut exact, 2e-6);
         let mut s = vec![0.0; n * i];
         for (row, value) in blocks.actions.values.internal().into_iter().enumerate() {
             s[row * i + row * i / n] = value;
@@ -776,12 +781,13 @@ fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let model = |kernel| {
         let mut gp = Cagp::new(kernel, Actions::random(n, i, 3).unwrap());
-        gp.likelihood.noise.set(&[2e-6]).unwrap();
+        set_noise(&mut gp, 2e-6);
         gp
     };
     let own = model(Kernel::leaf(Arc::new(Plain), 2));
     let built_in = model(Kernel::parse("rbf(10, variance=100)", 2).unwrap());
-    let exact = ExactGp { likelihood: own.likelihood.clone(), ..ExactGp::new(built_in.prior.kernel.clone()) };
+    let mut exact = ExactGp::new(built_in.priors[0].kernel.clone());
+    set_noise(&mut exact, 2e-6);
     let (ours, theirs) = (fit::evaluate(&own, F64, &batch).unwrap(), fit::evaluate(&built_in, F64, &batch).unwrap());
     assert!(ours.loss >= loss(&exact, &batch), "{} is below {}", ours.loss, loss(&exact, &batch));
     assert_close("loss", &[ours.loss], &[theirs.loss], 1e-5);
@@ -795,7 +801,7 @@ fn single_precision_keeps_the_bound_where_rows_are_alike() {
     let observations = data(n, 2);
     for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
         let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::random(n, i, 3).unwrap());
-        gp.likelihood.noise.set(&[0.13]).unwrap();
+        set_noise(&mut gp, 0.13);
         gp.objective = objective;
         let evaluate = |compute| {
             let batch = observations.batch(&Scope::new(compute).unwrap());
@@ -814,7 +820,7 @@ fn single_precision_keeps_gradients_that_cancel() {
     let n = 6000;
     let observations = data(n, 2);
     let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::averages(n, 48).unwrap());
-    gp.likelihood.noise.set(&[0.13]).unwrap();
+    set_noise(&mut gp, 0.13);
     let evaluate = |compute| {
         let batch = observations.batch(&Scope::new(compute).unwrap());
         fit::evaluate(&gp, compute, &batch).unwrap().gradient

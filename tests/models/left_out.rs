@@ -62,8 +62,6 @@ fn closed_forms_equal_models_without_the_row() {
         Box::new(sparse.posterior(F64, others).unwrap())
     });
 
-    // These models have one noise for all rows.
-    let data = data.with_auxiliary(None).unwrap();
     let mut state = 3;
     let dense: Vec<f64> = (0..N * 6).map(|_| noise(&mut state)).collect();
     let through = |s: &[f64]| Cagp::new(kernel(), Actions::dense(s, 6));
@@ -84,7 +82,7 @@ fn closed_forms_equal_models_without_the_row() {
 
 #[test]
 fn actions_that_span_everything_leave_out_as_the_exact_model_does() {
-    let data = observed().with_auxiliary(None).unwrap();
+    let data = observed();
     let identity: Vec<f64> = (0..N * N).map(|e| f64::from(u8::from(e % (N + 1) == 0))).collect();
     let exact = ExactGp::new(kernel()).posterior(F64, data.clone()).unwrap().leave_one_out();
     let all = Cagp::new(kernel(), Actions::dense(&identity, N)).posterior(F64, data.clone()).unwrap();

@@ -5,15 +5,21 @@ use cagey::Error;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Poisson, RateLink, Targets};
 use cagey::means::Mean;
-use cagey::models::cagp::{IterativeCagp, NewtonCagp, NewtonOptions, NewtonPolicy, Sites};
+use cagey::models::cagp::{Actions, Cagp, Chosen, IterativeCagp, NewtonOptions, Sites};
 use cagey::models::gp_model::GpModel;
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::posterior::Posterior;
+use cagey::models::prior::Prior;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::products;
 use cagey::scope::{Scope, scalar, to_f64};
-use cagey::solvers::itergp::Stop;
+use cagey::solvers::Probes;
+use cagey::solvers::itergp::{IterGpOptions, Stop};
+use cagey::solvers::policies::{
+    Eigenvector, Gradient, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
+    Residual, UnitVector,
+};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -21,9 +27,43 @@ use crate::common::{
     F32, F64, assert_close, check_posterior, columns, flat, golden, golden_likelihood, kernel, likelihood, noise,
 };
 
+/// How Newton's method goes.
+#[derive(Clone)]
+pub struct Newton {
+    pub policy: Box<dyn Policy>,
+    pub actions: usize,
+    pub relative: f64,
+    pub per_step: usize,
+    pub kept: Option<usize>,
+    pub settled: f64,
+    pub explain: bool,
+}
+
+impl Newton {
+    /// The usual options for at most so many actions.
+    pub fn budget(actions: usize) -> Self {
+        let NewtonOptions { per_step, kept, settled, explain, .. } = NewtonOptions::spread(actions);
+        Self { policy: Box::new(Gradient::default()), actions, relative: 1e-6, per_step, kept, settled, explain }
+    }
+
+    pub fn model(self, prior: Prior, likelihood: Box<dyn Likelihood>) -> IterativeCagp {
+        let options = IterGpOptions::budget(self.actions);
+        let mut model = IterativeCagp::boxed(prior, likelihood, self.policy.clone(), options);
+        self.apply(&mut model);
+        model
+    }
+
+    pub fn apply(self, gp: &mut IterativeCagp) {
+        let Self { policy, actions, relative, per_step, kept, settled, explain } = self;
+        gp.policy = policy;
+        gp.options = IterGpOptions { relative, ..IterGpOptions::budget(actions) };
+        gp.newton = NewtonOptions { per_step, kept, settled, explain, ..NewtonOptions::spread(actions) };
+    }
+}
+
 /// Options for as many actions as possible, to the last digit.
-pub fn whole(n: usize) -> NewtonOptions {
-    NewtonOptions { per_step: 1, relative: 0.0, settled: 1e-9, ..NewtonOptions::budget(n) }
+pub fn whole(n: usize) -> Newton {
+    Newton { per_step: 1, relative: 0.0, settled: 1e-9, ..Newton::budget(n) }
 }
 
 const LIKELIHOODS: [&str; 12] = [
@@ -42,7 +82,7 @@ const LIKELIHOODS: [&str; 12] = [
 ];
 
 /// A model with rows drawn from its likelihood around a wave.
-pub fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (NewtonCagp, Observations) {
+pub fn drawn(text: &str, n: usize, options: Newton, seed: u64) -> (IterativeCagp, Observations) {
     let likelihood = crate::common::likelihood(text);
     let density = likelihood.density();
     let (mut state, mut rng) = (3 + seed, Xoshiro256PlusPlus::seed_from_u64(5 + seed));
@@ -52,12 +92,18 @@ pub fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (Newton
     let f = |i: usize| (0..density.latents()).map(|l| wave(i, l)).collect::<Vec<_>>();
     let y = (0..n).map(|i| density.sample(&f(i), auxiliary[i], &mut rng)).collect();
     let data = Observations::new(x, 2, y, Some(auxiliary)).unwrap();
-    let mut gp = NewtonCagp::boxed(Kernel::parse("1.4 * matern52(ard)", 2).unwrap().into(), likelihood, options);
+    let mut gp = options.model(Kernel::parse("1.4 * matern52(ard)", 2).unwrap().into(), likelihood);
     for prior in &mut gp.priors {
         prior.mean = Mean::named("constant", 2).unwrap();
         prior.mean.parameters_mut().into_iter().for_each(|(_, constant)| constant.set(&[0.1]).unwrap());
     }
     (gp, data)
+}
+
+/// Learned actions for the same prior and likelihood.
+pub fn learned(gp: &IterativeCagp, data: &Observations, i: usize) -> Cagp {
+    let actions = Actions::start(&*gp.likelihood, data, i).unwrap();
+    Cagp { priors: gp.priors.clone(), ..Cagp::boxed(gp.priors[0].clone(), gp.likelihood.clone(), actions) }
 }
 
 #[test]
@@ -68,9 +114,9 @@ fn golden_laplace_with_all_actions() {
         let likelihood = golden_likelihood(&case);
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         for per_step in [1, 7, 30] {
-            let options = NewtonOptions { per_step, ..whole(data.n()) };
+            let options = Newton { per_step, ..whole(data.n()) };
             let prior = kernel(&case["kernel"], d).into();
-            let mut gp = NewtonCagp::boxed(prior, likelihood.clone(), options);
+            let mut gp = options.model(prior, likelihood.clone());
             gp.priors[0].mean = Mean::named("constant", d).unwrap();
             gp.find_mut("mean.constant").unwrap()[0].set(&flat(&case["mean"])).unwrap();
             let expected = &case["expected"];
@@ -91,10 +137,10 @@ fn golden_laplace_with_all_actions() {
 fn gaussian_targets_are_the_one_step_case() {
     let (newton, data) = drawn("gaussian(0.3)", 24, whole(9), 0);
     let mut classic = IterativeCagp::cg(newton.priors[0].kernel.clone(), 9);
-    classic.prior.mean = newton.priors[0].mean.clone();
-    classic.likelihood.noise.set(&[0.3]).unwrap();
+    classic.priors = newton.priors.clone();
+    classic.find_mut("likelihood.noise").unwrap()[0].set(&[0.3]).unwrap();
     classic.options.relative = 0.0;
-    // The classic solver has one noise for all rows.
+    // Gradients are residuals if there is one noise for all rows.
     let data = data.with_auxiliary(None).unwrap();
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let (a, report) = newton.posterior(F64, data.clone()).unwrap();
@@ -106,39 +152,69 @@ fn gaussian_targets_are_the_one_step_case() {
 
     let scope = Scope::training(F64).unwrap();
     let batch = data.batch(&scope);
-    let s = classic.actions(&scope, &batch).unwrap();
-    let sites = newton.sites(&batch, vec![0.7; 24]).unwrap();
-    let bound = newton.bound(&scope, &batch, &s, &sites).unwrap();
-    let a = scope.gradient(bound, &newton).unwrap();
+    let s = classic.chosen(&scope, &batch).unwrap().actions;
+    let sites = sites_at(&newton, &data, vec![0.7; 24]);
+    let bound = newton.objective_at(&scope, &batch, &s, Some(&sites)).unwrap();
+    let mut a = scope.gradient(bound, &newton).unwrap();
     let scope = Scope::training(F64).unwrap();
-    let elbo = classic.objective_at(&scope, &data.batch(&scope), &s).unwrap();
-    let b = scope.gradient(elbo, &classic).unwrap();
+    let elbo = classic.objective_at(&scope, &data.batch(&scope), &s, None).unwrap();
+    let mut b = scope.gradient(elbo, &classic).unwrap();
     assert_close("loss", &[a.0], &[b.0], 1e-10);
+    // Explicit sites are numbers, which do not follow the noise.
+    for (_, gradient) in [&mut a, &mut b] {
+        gradient.pop();
+    }
     assert_close("gradient", &a.1, &b.1, 1e-10);
+}
+
+/// Rows by pivoted Cholesky, whose columns precondition.
+pub fn preconditioned(rank: usize) -> Box<dyn Policy> {
+    Box::new(Preconditioned::new(rows(), rank, Box::new(Residual)))
+}
+
+pub fn gradient() -> Box<dyn Policy> {
+    Box::new(Gradient::default())
+}
+
+pub fn per_class() -> Box<dyn Policy> {
+    Box::new(Gradient { per_class: true })
+}
+
+fn rows() -> Box<dyn Policy> {
+    Box::new(UnitVector { pivots: Pivots::Largest })
+}
+
+/// All policies, for rows at `x`.
+fn policies(x: &[f64]) -> Vec<Box<dyn Policy>> {
+    vec![
+        gradient(),
+        per_class(),
+        preconditioned(5),
+        Box::new(Residual),
+        rows(),
+        Box::new(UnitVector { pivots: Pivots::Gradient }),
+        Box::new(Lanczos { seed: LanczosSeed::Targets }),
+        Box::new(Random { probes: Probes::Gaussian, seed: 3 }),
+        Box::new(Eigenvector),
+        Box::new(PseudoInput::new(x, 2).unwrap()),
+        Box::new(Mixed::new(vec![rows(), Box::new(Residual)], Order::Switch(vec![4])).unwrap()),
+    ]
 }
 
 /// With all actions, the result does not depend on which actions they are.
 #[test]
 fn policies_end_where_there_are_no_more_actions() {
-    let policies = [
-        NewtonPolicy::Gradient,
-        NewtonPolicy::ClassGradients,
-        NewtonPolicy::Preconditioned(5),
-        NewtonPolicy::Residual,
-        NewtonPolicy::UnitVector,
-        NewtonPolicy::Lanczos,
-        NewtonPolicy::Random(3),
-    ];
-    for text in ["bernoulli(logit)", "poisson(exp)", "softmax(3)"] {
-        for policy in policies {
-            let latents = likelihood(text).latents();
-            let rank = 14 * (latents - 1).max(1);
-            let (gp, data) = drawn(text, 14, NewtonOptions { policy, ..whole(rank) }, 1);
-            let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false };
-            let dense = dense.posterior(F64, data.clone()).unwrap().marginals(&data.x).unwrap();
+    for text in LIKELIHOODS.into_iter().chain(["softmax(2)", "softmax(3)", "heteroscedastic"]) {
+        let (latents, centred) = (likelihood(text).latents(), likelihood(text).density().is_centred());
+        let most = 14 * (latents - usize::from(centred));
+        let (mut gp, data) = drawn(text, 14, whole(most), 1);
+        let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false };
+        let dense = dense.posterior(F64, data.clone()).unwrap().marginals(&data.x).unwrap();
+        for policy in policies(&data.x) {
+            gp.policy = policy;
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             for (got, want) in posterior.marginals(&data.x).unwrap().iter().zip(&dense) {
-                let name = format!("{text} {policy:?}, {report}");
+                let name = format!("{text} {:?}, {report}", gp.policy);
                 assert_close(&format!("{name} mean"), &got.mean, &want.mean, 1e-5);
                 assert_close(&format!("{name} variance"), &got.variance, &want.variance, 1e-4);
             }
@@ -160,7 +236,7 @@ fn known_noise_is_that_of_the_exact_model() {
 }
 
 /// Dense K and the curvature-conditioned variances of f at the training rows: `diag(K − K (K + W⁻¹)⁻¹K)`.
-fn dense_variances(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
+fn dense_variances(gp: &IterativeCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
     let k = to_f64(gp.priors[0].covariance(&scope, &data.batch(&scope).x).matrix().unwrap()).unwrap();
     let mut system = k.clone();
@@ -176,7 +252,7 @@ fn variances_are_never_below_those_of_the_dense_solve() {
     for text in LIKELIHOODS {
         for seed in 0..75 {
             let actions = 1 + seed as usize % 7;
-            let options = NewtonOptions { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
+            let options = Newton { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
             let (gp, data) = drawn(text, 9, options, seed);
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let variances = posterior.predict(&data.x).unwrap().variance;
@@ -188,17 +264,21 @@ fn variances_are_never_below_those_of_the_dense_solve() {
     }
 }
 
-/// The actions `[L n, i]` and sites that a training holds.
-pub fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
+/// The sites at latent values `[L, n]`.
+pub fn sites_at(gp: &IterativeCagp, data: &Observations, f: Vec<f64>) -> Sites {
+    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
+    let rows: Vec<_> = targets.rows(gp.likelihood.auxiliary()).collect();
+    Sites::at(&*gp.likelihood.density(), &rows, f)
+}
+
+/// The actions `[L n, i]` and sites that a training holds. Targets with Gaussian noise are sites at any latent value.
+pub fn held(gp: &IterativeCagp, data: &Observations) -> (Vec<f64>, Sites) {
     let scope = Scope::new(F64).unwrap();
-    let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
-    let held = held.get::<burn::tensor::Tensor<2>>().unwrap();
-    let [all, i] = [held.dims()[0], held.dims()[1] - 3];
-    let column = |place: usize| to_f64(held.clone().narrow(1, place, 1)).unwrap();
-    let actions = to_f64(held.clone().narrow(1, 0, i)).unwrap();
-    assert_eq!(all, gp.likelihood.latents() * data.n());
-    let centred = gp.likelihood.density().is_centred();
-    (actions, Sites { f: column(i), gradient: column(i + 1), curvature: column(i + 2), rows: data.n(), centred })
+    let batch = data.batch(&scope);
+    let Chosen { actions, sites } = gp.chosen(&scope, &batch).unwrap();
+    assert_eq!(actions.dims()[0], gp.likelihood.latents() * data.n());
+    let known = || sites_at(gp, data, vec![0.1; data.n()]);
+    (to_f64(actions).unwrap(), sites.unwrap_or_else(known))
 }
 
 /// Products kept from step to step equal those computed again.
@@ -209,7 +289,7 @@ fn recycled_solves_are_those_from_scratch() {
         let scope = Scope::new(F64).unwrap();
         let (n, batch) = (data.n(), data.batch(&scope));
         let (s, sites) = held(&gp, &data);
-        let at = gp.sites(&batch, sites.f.clone()).unwrap();
+        let at = sites_at(&gp, &data, sites.f.clone());
         assert_eq!(at, sites, "{text}: sites are those of the latent values");
         let k = to_f64(gp.priors[0].covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
         let i = s.len() / n;
@@ -229,7 +309,8 @@ fn recycled_solves_are_those_from_scratch() {
         let got = posterior.predict(&data.x).unwrap();
         assert_close(&format!("{text} mean"), &got.mean, &mean, 1e-9);
         assert_close(&format!("{text} variance"), &got.variance, &variance, 1e-9);
-        assert!(report.products <= report.actions + 1 && report.steps >= report.actions, "{text}: {report:?}");
+        let steps = if gp.likelihood.noise().is_some() { 1 } else { report.actions };
+        assert!(report.products <= report.actions + 1 && report.steps >= steps, "{text}: {report:?}");
     }
 }
 
@@ -237,17 +318,20 @@ fn recycled_solves_are_those_from_scratch() {
 pub fn held_gradients(gp: &(impl Model + Clone), data: &Observations) -> [Vec<f64>; 2] {
     const STEP: f64 = 1e-5;
     let plain = Scope::new(F64).unwrap();
-    let chosen = gp.choose(&plain, &data.batch(&plain)).unwrap().unwrap();
+    let chosen = gp.choose(&plain, &data.batch(&plain)).unwrap();
+    let loss = |gp: &dyn Model, scope: &Scope| match &chosen {
+        Some(chosen) => gp.objective_for(scope, &data.batch(scope), chosen).unwrap(),
+        None => gp.objective(scope, &data.batch(scope)).unwrap(),
+    };
     let scope = Scope::training(F64).unwrap();
-    let loss = gp.objective_for(&scope, &data.batch(&scope), &chosen).unwrap();
-    let gradient = scope.gradient(loss, gp).unwrap().1;
+    let gradient = scope.gradient(loss(gp, &scope), gp).unwrap().1;
     let start = gp.free_raw();
     let difference = |at: usize| {
         let moved = |step: f64| {
             let (mut model, mut x) = (gp.clone(), start.clone());
             x[at] += step;
             model.set_free_raw(&x).unwrap();
-            scalar(model.objective_for(&plain, &data.batch(&plain), &chosen).unwrap()).unwrap()
+            scalar(loss(&model, &plain)).unwrap()
         };
         (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
     };
@@ -264,7 +348,7 @@ fn gradients_of_held_bounds_match_finite_differences() {
 }
 
 /// `ln ∫ p(y | f) N(f; m, K) df` for three rows, by the trapezoidal rule in whitened coordinates.
-fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
+fn log_evidence(gp: &IterativeCagp, data: &Observations) -> f64 {
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
     let k = to_f64(gp.priors[0].covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
@@ -298,7 +382,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
         let scope = Scope::new(F64).unwrap();
         let batch = data.batch(&scope);
         let loss = |s: &[f64], i: usize, sites: &Sites| {
-            scalar(gp.bound(&scope, &batch, &scope.matrix(s, 3, i), sites).unwrap()).unwrap()
+            scalar(gp.objective_at(&scope, &batch, &scope.matrix(s, 3, i), Some(sites)).unwrap()).unwrap()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         // Expectations by 20 nodes: for Student's density they have two digits.
@@ -342,9 +426,9 @@ fn bounds_of_classes_are_not_above_what_a_density_can_be() {
                 let scope = Scope::new(F64).unwrap();
                 let batch = data.batch(&scope);
                 let mut draw = |scale: f64| scale * (2.0 * rng.random::<f64>() - 1.0);
-                let sites = gp.sites(&batch, (0..12).map(|_| draw(reach)).collect()).unwrap();
+                let sites = sites_at(&gp, &data, (0..12).map(|_| draw(reach)).collect());
                 let s: Vec<f64> = (0..12 * 5).map(|e| draw(1.0) * sites.curvature[e / 5].sqrt()).collect();
-                match gp.bound(&scope, &batch, &scope.matrix(&s, 12, 5), &sites).and_then(scalar) {
+                match gp.objective_at(&scope, &batch, &scope.matrix(&s, 12, 5), Some(&sites)).and_then(scalar) {
                     Ok(loss) => {
                         assert!(loss >= -12e-5, "{text}, variance {variance}, {seed}: {loss}");
                         told += 1;
@@ -361,11 +445,11 @@ fn bounds_of_classes_are_not_above_what_a_density_can_be() {
 fn as_many_directions_as_actions_are_no_compression() {
     let (gp, data) = drawn("poisson(exp)", 30, whole(12), 3);
     let mut kept = gp.clone();
-    kept.options.kept = Some(12);
-    let predict = |gp: &NewtonCagp| gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap();
+    kept.newton.kept = Some(12);
+    let predict = |gp: &IterativeCagp| gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap();
     assert_eq!(predict(&gp), predict(&kept));
     let mut few = gp.clone();
-    few.options = NewtonOptions { kept: Some(4), ..whole(30) };
+    Newton { kept: Some(4), ..whole(30) }.apply(&mut few);
     let (posterior, report) = few.posterior(F64, data.clone()).unwrap();
     assert!(posterior.actions() <= 5 && report.actions == 30, "{report}");
     let dense = LaplaceGp { priors: few.priors.clone(), likelihood: few.likelihood.clone(), corrected: false };
@@ -410,8 +494,8 @@ fn one_action_a_step_is_dense_after_twenty() {
         let dense = LaplaceGp::new(kernel.clone(), poisson.clone()).posterior(F64, train.clone()).unwrap();
         let dense = test_nll(&dense, &poisson, &test);
         for (steps, per_step, budget) in [(20, 1, 20), (10, 10, 100), (5, 20, 100), (100, 1, 100)] {
-            let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), budget);
-            gp.options.per_step = per_step;
+            let mut gp = IterativeCagp::newton(kernel.clone(), poisson.clone(), budget);
+            gp.newton.per_step = per_step;
             let (posterior, report) = gp.posterior(F64, train.clone()).unwrap();
             let nll = test_nll(&posterior, &poisson, &test);
             assert!(nll.is_finite(), "{seed}, {steps} × {per_step}: {report}");
@@ -432,7 +516,7 @@ fn extremes_are_finite_and_errors_have_names() {
     let check = |what: &str, text: &str, kernel: &str, x: &[f64], y: &[f64]| {
         let data = Observations::new(x.to_vec(), 1, y.to_vec(), None).unwrap();
         let prior = Kernel::parse(kernel, 1).unwrap().into();
-        let gp = NewtonCagp::boxed(prior, likelihood(text), NewtonOptions::budget(y.len().min(8)));
+        let gp = Newton::budget(y.len().min(8)).model(prior, likelihood(text));
         let found = fit::evaluate(&gp, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
         assert!(found.loss.is_finite() && found.gradient.iter().all(|g| g.is_finite()), "{what} {text}: {found:?}");
         let (posterior, report) = gp.posterior(F64, data).unwrap();
@@ -462,7 +546,7 @@ fn extremes_are_finite_and_errors_have_names() {
 
 #[test]
 fn saved_posteriors_come_back_and_single_precision_follows() {
-    let (gp, data) = drawn("bernoulli(logit)", 30, NewtonOptions::budget(12), 6);
+    let (gp, data) = drawn("bernoulli(logit)", 30, Newton::budget(12), 6);
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let posterior = gp.condition(F64, data.clone()).unwrap();
     let restored = gp.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();

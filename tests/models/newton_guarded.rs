@@ -3,13 +3,13 @@
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Row, Targets};
 use cagey::linalg::Factor;
-use cagey::models::cagp::{LearnedNewtonCagp, NewtonOptions, NewtonPolicy, SiteRule};
+use cagey::models::cagp::SiteRule;
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::scope::{Scope, to_f64};
 
 use crate::common::F64;
-use crate::newton::drawn;
+use crate::newton::{Newton, drawn, gradient, learned, per_class, preconditioned};
 
 /// The log density of all targets at the latent values `f(function, row)`.
 fn log_density(likelihood: &dyn Likelihood, data: &Observations, f: impl Fn(usize, usize) -> f64) -> f64 {
@@ -35,10 +35,10 @@ const KERNEL: &str = "20 * matern32(lengthscale=9)";
 
 #[test]
 fn means_keep_what_newtons_method_gained() {
-    for policy in [NewtonPolicy::Gradient, NewtonPolicy::ClassGradients, NewtonPolicy::Preconditioned(6)] {
+    for policy in [gradient(), per_class(), preconditioned(6)] {
         for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
             for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
-                let options = NewtonOptions { per_step: 5, policy, ..NewtonOptions::budget(actions) };
+                let options = Newton { per_step: 5, policy: policy.clone(), ..Newton::budget(actions) };
                 let (mut gp, data) = drawn(text, 80, options, seed);
                 gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
                 let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
@@ -57,11 +57,10 @@ fn averaged_sites_do_not_lower_the_bound() {
     };
     for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
         for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
-            let options = NewtonOptions { per_step: 5, ..NewtonOptions::budget(actions) };
+            let options = Newton { per_step: 5, ..Newton::budget(actions) };
             let (mut gp, data) = drawn(text, 80, options, seed);
             gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
-            let mut learned =
-                LearnedNewtonCagp::new(gp.priors[0].clone(), gp.likelihood.clone(), &data, actions).unwrap();
+            let mut learned = learned(&gp, &data, actions);
             let mode = [loss(&gp, &data), loss(&learned, &data)];
             (gp.sites, learned.sites) = (SiteRule::Expectation, SiteRule::Expectation);
             let averaged = [loss(&gp, &data), loss(&learned, &data)];
@@ -79,10 +78,9 @@ fn averaged_sites_do_not_lower_the_bound() {
 fn means_of_learned_actions_keep_it_too() {
     for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
         for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
-            let (other, data) = drawn(text, 80, NewtonOptions::budget(1), seed);
-            let mut prior = other.priors[0].clone();
-            prior.kernel = Kernel::parse(KERNEL, 2).unwrap();
-            let gp = LearnedNewtonCagp::new(prior, other.likelihood.clone(), &data, actions).unwrap();
+            let (other, data) = drawn(text, 80, Newton::budget(1), seed);
+            let mut gp = learned(&other, &data, actions);
+            gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
             let posterior = gp.posterior(F64, data.clone()).unwrap();
             check(&format!("{text}, {actions} actions, seed {seed}"), &*gp.likelihood, &data, &posterior);
         }
@@ -100,7 +98,7 @@ fn sites_of_posteriors_have_settled() {
         let latent = gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap();
         let scope = Scope::new(F64).unwrap();
         let batch = data.batch(&scope);
-        let (sites, _) = gp.averaged_sites((&scope, &batch), latent.mean.clone(), &latent.variance).unwrap();
+        let (sites, _) = gp.averaged_sites(&scope, &batch, latent.mean.clone(), &latent.variance).unwrap();
         // K − K (K + W⁻¹)⁻¹ K and its mean, with the curvature W and the pseudo-targets of the posterior itself.
         let gram = to_f64(gp.priors[0].covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
         let mut noisy = gram.clone();

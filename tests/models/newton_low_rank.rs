@@ -3,16 +3,15 @@
 
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::posterior::Posterior;
 
 use crate::common::{F64, assert_close};
-use crate::newton::{drawn, whole};
+use crate::newton::{Newton, drawn, gradient, preconditioned, whole};
 
 const LIKELIHOODS: [&str; 5] = ["bernoulli(logit)", "poisson(exp)", "student-t(3.5)", "softmax(3)", "heteroscedastic"];
 
-fn dense(gp: &NewtonCagp) -> LaplaceGp {
+fn dense(gp: &cagey::models::cagp::IterativeCagp) -> LaplaceGp {
     LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone(), corrected: false }
 }
 
@@ -20,8 +19,8 @@ fn dense(gp: &NewtonCagp) -> LaplaceGp {
 #[test]
 fn full_rank_takes_newtons_own_steps() {
     for text in ["bernoulli(logit)", "poisson(exp)", "ordinal(4)", "softmax(3)", "softmax(5)"] {
-        let policy = NewtonPolicy::Preconditioned(40);
-        let options = NewtonOptions { policy, relative: 1e-7, ..whole(40) };
+        let policy = preconditioned(40);
+        let options = Newton { policy, relative: 1e-7, ..whole(40) };
         let (gp, data) = drawn(text, 40, options, 2);
         let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
         assert!(report.actions <= 12, "{text}: {report}");
@@ -37,11 +36,11 @@ fn full_rank_takes_newtons_own_steps() {
 fn rank_saves_actions() {
     for text in ["bernoulli(logit)", "softmax(3)"] {
         let actions = |policy| {
-            let options = NewtonOptions { policy, relative: 1e-5, ..whole(80) };
+            let options = Newton { policy, relative: 1e-5, ..whole(80) };
             let (gp, data) = drawn(text, 80, options, 1);
             gp.posterior(F64, data).unwrap().1.actions
         };
-        let counts = [NewtonPolicy::Gradient, NewtonPolicy::Preconditioned(10), NewtonPolicy::Preconditioned(40)];
+        let counts = [gradient(), preconditioned(10), preconditioned(40)];
         let counts = counts.map(actions);
         assert!(counts.is_sorted_by(|more, fewer| more > fewer), "{text}: {counts:?}");
     }
@@ -51,10 +50,10 @@ fn rank_saves_actions() {
 #[test]
 fn actions_that_are_left_explain_variances() {
     for text in LIKELIHOODS {
-        for policy in [NewtonPolicy::Gradient, NewtonPolicy::Preconditioned(12)] {
-            let (gp, data) = drawn(text, 40, NewtonOptions { policy, relative: 1e-6, ..whole(90) }, 3);
+        for policy in [gradient(), preconditioned(12)] {
+            let (gp, data) = drawn(text, 40, Newton { policy: policy.clone(), relative: 1e-6, ..whole(90) }, 3);
             let mut more = gp.clone();
-            more.options.explain = true;
+            more.newton.explain = true;
             let [(a, few), (b, all)] = [&gp, &more].map(|gp| gp.posterior(F64, data.clone()).unwrap());
             let name = format!("{text} {policy:?}, {few}; {all}");
             assert!(all.stop == few.stop && all.actions > few.actions && all.actions <= 90, "{name}");
@@ -77,7 +76,7 @@ fn actions_that_are_left_explain_variances() {
 /// Classes with one covariance share the product of each direction.
 #[test]
 fn classes_share_products() {
-    let options = NewtonOptions { policy: NewtonPolicy::Preconditioned(8), relative: 1e-3, explain: true, ..whole(60) };
+    let options = Newton { policy: preconditioned(8), relative: 1e-3, explain: true, ..whole(60) };
     let (gp, data) = drawn("softmax(5)", 60, options, 3);
     let (_, report) = gp.posterior(F64, data).unwrap();
     assert!(report.actions > 40 && report.products <= report.actions / 2, "{report}");
@@ -88,8 +87,8 @@ fn classes_share_products() {
 fn approximations_may_be_empty() {
     for text in ["bernoulli(logit)", "softmax(3)"] {
         for kernel in ["white", "rbf(3.0)", "linear"] {
-            let policy = NewtonPolicy::Preconditioned(5);
-            let (mut gp, data) = drawn(text, 12, NewtonOptions { policy, explain: true, ..whole(20) }, 3);
+            let policy = preconditioned(5);
+            let (mut gp, data) = drawn(text, 12, Newton { policy, explain: true, ..whole(20) }, 3);
             gp.priors.iter_mut().for_each(|prior| prior.kernel = Kernel::parse(kernel, 2).unwrap());
             let data = Observations::new(vec![0.5; 24], 2, data.y.clone(), None).unwrap();
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();

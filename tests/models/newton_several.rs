@@ -4,7 +4,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Softmax, Targets};
 use cagey::linalg::Factor;
 use cagey::means::Mean;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule, Sites};
+use cagey::models::cagp::{IterativeCagp, SiteRule, Sites};
 use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::{Correlated, Posterior};
 use cagey::models::{Model, Observations, fit};
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::common::{F32, F64, assert_close, columns, flat, golden, kernel, likelihood};
-use crate::newton::{drawn, held, held_gradients, whole};
+use crate::newton::{Newton, drawn, held, held_gradients, sites_at, whole};
 
 const LIKELIHOODS: [&str; 4] = ["softmax(2)", "softmax(3)", "softmax(5)", "heteroscedastic"];
 
@@ -51,9 +51,9 @@ fn golden_softmax_with_all_actions() {
         let data = Observations::new(flat(&case["X"]), d, flat(&case["labels"]), None).unwrap();
         let (expected, points) = (&case["expected"], flat(&case["Xs"]));
         for per_step in [1, 7, 30] {
-            let options = NewtonOptions { per_step, ..whole(data.n() * (classes - 1)) };
+            let options = Newton { per_step, ..whole(data.n() * (classes - 1)) };
             let prior = kernel(&case["kernel"], d).into();
-            let gp = NewtonCagp::boxed(prior, Box::new(Softmax::new(classes)), options);
+            let gp = options.model(prior, Box::new(Softmax::new(classes)));
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let name = format!("{name}, {report}");
             assert_eq!(report.actions, data.n() * (classes - 1), "{name}");
@@ -78,11 +78,8 @@ fn two_classes_are_bernoulli() {
     for (rule, exact) in [(SiteRule::Mode, 1e-9), (SiteRule::Expectation, 1e-5)] {
         for actions in [3, 9, 20] {
             let (mut two, data) = drawn("softmax(2)", 20, whole(actions), 1);
-            let mut one = NewtonCagp::boxed(
-                Kernel::parse("2.8 * matern52(ard)", 2).unwrap().into(),
-                likelihood("bernoulli(logit)"),
-                two.options,
-            );
+            let mut one = whole(actions)
+                .model(Kernel::parse("2.8 * matern52(ard)", 2).unwrap().into(), likelihood("bernoulli(logit)"));
             one.priors[0].mean = Mean::Zero;
             (one.sites, two.sites) = (rule, rule);
             let joint = two.posterior(F64, data.clone()).unwrap().0.correlated(&POINTS).unwrap().unwrap();
@@ -110,7 +107,7 @@ fn averaged_sites_of_classes_are_averages() {
         let scope = Scope::new(F64).unwrap();
         let batch = Observations::new(vec![0.0], 1, vec![class], None).unwrap().batch(&scope);
         let prior = Kernel::parse("rbf", 1).unwrap().into();
-        let gp = NewtonCagp::boxed(prior, likelihood.boxed(), NewtonOptions::budget(1));
+        let gp = Newton::budget(1).model(prior, likelihood.boxed());
         for scale in [0.0, 0.5, 2.0] {
             let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
             let mean: Vec<f64> = (0..classes).map(|_| normal()).collect();
@@ -118,7 +115,7 @@ fn averaged_sites_of_classes_are_averages() {
             let rows = || root.chunks(classes);
             let products = rows().flat_map(|a| rows().map(move |b| a.iter().zip(b).map(|(a, b)| a * b).sum()));
             let products: Vec<f64> = products.collect();
-            let sites = gp.averaged_sites((&scope, &batch), mean.clone(), &products).unwrap().0;
+            let sites = gp.averaged_sites(&scope, &batch, mean.clone(), &products).unwrap().0;
             let (mut gradient, mut trace, draws) = (vec![0.0; classes], 0.0, 200_000);
             let (mut slopes, mut hessian) = (vec![0.0; classes], vec![0.0; classes * classes]);
             for _ in 0..draws {
@@ -139,7 +136,7 @@ fn averaged_sites_of_classes_are_averages() {
 }
 
 /// K of all latent functions `[L n, L n]`.
-fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
+fn all_covariances(gp: &IterativeCagp, x: &[f64]) -> Vec<f64> {
     let (scope, n, latents) = (Scope::new(F64).unwrap(), x.len() / 2, gp.likelihood.latents());
     let x = scope.matrix(x, n, 2);
     let of = |l: usize| {
@@ -156,7 +153,7 @@ fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
 }
 
 /// Dense covariances `[n, L, L]` of a row's latent functions given sites: `K − K R (I + RᵀKR)⁻¹ RᵀK`.
-fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
+fn dense_blocks(gp: &IterativeCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (n, latents, density) = (data.n(), gp.likelihood.latents(), gp.likelihood.density());
     let (all, k) = (n * latents, all_covariances(gp, &data.x));
     let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
@@ -204,7 +201,7 @@ fn covariances_are_never_below_those_of_the_dense_solve() {
     for text in LIKELIHOODS {
         for seed in 0..40 {
             let actions = 1 + seed as usize % 9;
-            let options = NewtonOptions { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
+            let options = Newton { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
             let (gp, data) = drawn(text, 7, options, seed);
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let got = blocks(&posterior, &data.x).covariance;
@@ -228,9 +225,8 @@ fn covariances_are_never_below_those_of_the_dense_solve() {
 fn recycled_solves_are_those_from_scratch() {
     for text in LIKELIHOODS {
         let (gp, data) = drawn(text, 12, whole(8), 1);
-        let scope = Scope::new(F64).unwrap();
         let (s, sites) = held(&gp, &data);
-        assert_eq!(gp.sites(&data.batch(&scope), sites.f.clone()).unwrap(), sites, "{text}");
+        assert_eq!(sites_at(&gp, &data, sites.f.clone()), sites, "{text}");
         let (all, i, k) = (sites.f.len(), s.len() / sites.f.len(), all_covariances(&gp, &data.x));
         let (n, latents) = (data.n(), all / data.n());
         for row in 0..if sites.centred { n } else { 0 } {
@@ -289,7 +285,7 @@ fn coloured(lower: &[f64], z: &[f64]) -> Vec<f64> {
 }
 
 /// `ln ∫ p(y | f) N(f; m, K) df` for classes, in the differences from the first class.
-fn log_evidence_of_classes(gp: &NewtonCagp, data: &Observations) -> f64 {
+fn log_evidence_of_classes(gp: &IterativeCagp, data: &Observations) -> f64 {
     let (n, latents, k) = (data.n(), gp.likelihood.latents(), all_covariances(gp, &data.x));
     let (order, count) = (n * (latents - 1), latents - 1);
     let entry = |a: usize, b: usize| {
@@ -310,7 +306,7 @@ fn log_evidence_of_classes(gp: &NewtonCagp, data: &Observations) -> f64 {
 
 /// The same for a normal distribution whose noise varies: numerical over the second function, closed-form over the
 /// first.
-fn log_evidence_of_noise(gp: &NewtonCagp, data: &Observations) -> f64 {
+fn log_evidence_of_noise(gp: &IterativeCagp, data: &Observations) -> f64 {
     let (n, k) = (data.n(), all_covariances(gp, &data.x));
     let block = |l: usize| (0..n * n).map(|e| k[(l * n + e / n) * 2 * n + l * n + e % n]).collect::<Vec<f64>>();
     let (lower, density) = (Factor::new(block(1), "K").unwrap().lower(), gp.likelihood.density());
@@ -339,7 +335,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
         let (scope, all) = (Scope::new(F64).unwrap(), n * latents);
         let batch = data.batch(&scope);
         let loss = |s: &[f64], i: usize, sites: &Sites| {
-            scalar(gp.bound(&scope, &batch, &scope.matrix(s, all, i), sites).unwrap()).unwrap()
+            scalar(gp.objective_at(&scope, &batch, &scope.matrix(s, all, i), Some(sites)).unwrap()).unwrap()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         for _ in 0..200 {
@@ -379,7 +375,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
             }
         }
         let mut gp = gp;
-        gp.options = whole(2 * n);
+        whole(2 * n).apply(&mut gp);
         let found = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
         // The Fisher information of the noise is not the curvature of its density.
         let near = if centred { 0.4 } else { 1.0 };
@@ -407,7 +403,7 @@ fn extremes_are_finite() {
         ] {
             let data = Observations::new(x.to_vec(), 1, y.clone(), None).unwrap();
             let prior = Kernel::parse(kernel, 1).unwrap().into();
-            let gp = NewtonCagp::boxed(prior, likelihood(text), NewtonOptions::budget(8));
+            let gp = Newton::budget(8).model(prior, likelihood(text));
             let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
             let Correlated { mean, covariance } = blocks(&posterior, &[x, &[77.0]].concat());
             assert!(mean.iter().chain(&covariance).all(|m| m.is_finite()), "{text} {y:?}, {report}");
@@ -420,7 +416,7 @@ fn extremes_are_finite() {
 #[test]
 fn saved_posteriors_come_back_and_single_precision_follows() {
     for text in LIKELIHOODS {
-        let (gp, data) = drawn(text, 30, NewtonOptions::budget(12), 6);
+        let (gp, data) = drawn(text, 30, Newton::budget(12), 6);
         let posterior = gp.condition(F64, data.clone()).unwrap();
         let restored = gp.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();
         let [a, b] = [&posterior, &restored].map(|posterior| blocks(&**posterior, &POINTS));
@@ -447,7 +443,7 @@ fn refined_posteriors_are_those_of_all_actions() {
         let (mut gp, data) = drawn(text, 12, whole(5), 1);
         let few = gp.posterior(F64, data.clone()).unwrap().0;
         let before = blocks(&few, &POINTS);
-        gp.options = whole(rank);
+        whole(rank).apply(&mut gp);
         let all = blocks(&gp.posterior(F64, data.clone()).unwrap().0, &POINTS);
         let refined = few.computation_aware().unwrap().refined(rank - 5).unwrap();
         let refined = blocks(&*refined, &POINTS);

@@ -39,6 +39,7 @@ fn choices() -> Vec<ModelChoice> {
         ActionPolicy::PseudoInput,
         ActionPolicy::Mixed,
         ActionPolicy::Preconditioned,
+        ActionPolicy::Gradient,
     ];
     let (inducing, neighbours, divergence) = (9, 4, 1.0);
     let variational = [Covariance::Full, Covariance::Diagonal].into_iter().flat_map(|covariance| {

@@ -340,8 +340,8 @@ struct SignActor {
 }
 
 impl Actor for SignActor {
-    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        Ok(Some((state.residual.clone() + self.shift.clone().unsqueeze::<2>()).tanh()))
+    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+        Ok(Some((state.residual()? + self.shift.clone().unsqueeze::<2>()).tanh()))
     }
 }
 

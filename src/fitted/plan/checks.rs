@@ -45,7 +45,7 @@ pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry)
         )));
     }
     let options = registry.models.options(&settings.model)?;
-    let closed = !of_classes && options.leaves_one_out(settings.auxiliary_column.is_some());
+    let closed = !of_classes && options.leaves_one_out();
     Ok((!closed).then_some(APART.min(MOST_APART / rows as f64)))
 }
 

@@ -94,7 +94,7 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         let plan = |settings: Settings| {
-            let closed = registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some());
+            let closed = registry.models.options(&settings.model)?.leaves_one_out();
             match closed && settings.likelihood.starts_with("gaussian") {
                 true => Self::single(schema.clone(), data, settings, seed, registry),
                 false => Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood))),

@@ -6,6 +6,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::error::{Error, Result};
+use crate::likelihoods::Likelihood;
+use crate::models::Observations;
 use crate::params::{Parameter, Unit};
 use crate::products::BlockSparse;
 use crate::scope::{Scope, to_f64};
@@ -15,9 +17,9 @@ use crate::solvers::itergp::Basis;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Column a has non-zeros only on rows `offsets[a]..offsets[a + 1]`: n numbers in all.
+    /// Column a has non-zeros only on rows `offsets[a]..offsets[a + 1]`: n numbers for each latent function.
     Blocks(Vec<usize>),
-    /// `i` full columns, row-major `[n, i]`.
+    /// `i` full columns, row-major `[L n, i]`.
     Dense(usize),
 }
 
@@ -40,14 +42,27 @@ impl Actions {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
     pub fn averages(n: usize, i: usize) -> Result<Self> {
-        let (values, offsets) = Self::average_blocks(n, i)?;
+        let offsets = even(n, i)?;
+        let values: Vec<f64> = offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect();
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// The values of [`averages`](Self::averages) and the boundaries of their blocks.
-    pub(super) fn average_blocks(n: usize, i: usize) -> Result<(Vec<f64>, Vec<usize>)> {
-        let offsets = even(n, i)?;
-        Ok((offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect(), offsets))
+    /// [`averages`](Self::averages) for each latent function of a likelihood. For classes, a block's action is what
+    /// distinguishes the classes of its rows, because equal numbers for all classes would carry no information.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless 1 ≤ i ≤ n.
+    pub fn start(likelihood: &dyn Likelihood, data: &Observations, i: usize) -> Result<Self> {
+        let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
+        let averages = Self::averages(data.n(), i)?;
+        let values: Vec<f64> = match centred {
+            true => {
+                (0..latents).flat_map(|l| data.y.iter().map(move |y| f64::from(u8::from(*y == l as f64)))).collect()
+            }
+            false if latents == 1 => return Ok(averages),
+            false => averages.values.raw().repeat(latents),
+        };
+        Ok(Self::from_blocks(&values, even(data.n(), i)?))
     }
 
     /// The same blocks with random numbers from N(0, 1/size): the start of Wenger et al. (2024).
@@ -112,7 +127,7 @@ impl Actions {
         self.len() == 0
     }
 
-    /// Number of rows n.
+    /// Number of latent values L n: one for each latent function and row.
     pub fn rows(&self) -> usize {
         match &self.layout {
             Layout::Blocks(_) => self.values.len(),
@@ -120,7 +135,7 @@ impl Actions {
         }
     }
 
-    /// Checks that these are actions for `n` rows.
+    /// Checks that these are actions for `n` latent values.
     pub(super) fn check(&self, n: usize) -> Result<()> {
         let (rows, numbers) = (self.rows(), self.values.len());
         if rows != n || self.is_empty() {
@@ -141,21 +156,31 @@ impl Actions {
         }
     }
 
-    /// The unit columns, and the norms `[i]` of the columns before the division.
-    pub(super) fn unit(&self, scope: &Scope) -> Result<(Basis, Tensor<1>)> {
-        let s = scope.value(&self.values);
+    /// The unit columns for some latent functions, and the norms `[i]` of the columns before the division. If a row's
+    /// functions are correlated, the numbers of a row sum to 0 in each column.
+    pub(super) fn unit(&self, scope: &Scope, (latents, centred): (usize, bool)) -> Result<(Basis, Tensor<1>)> {
+        let (all, rows) = (self.values.len(), self.rows());
+        let mut s = scope.value(&self.values);
+        if centred {
+            let functions = s.reshape([latents, all / latents]);
+            s = (functions.clone() - functions.mean_dim(0)).reshape([all]);
+        }
         let (basis, norms) = match &self.layout {
             Layout::Dense(i) => {
-                let s = s.reshape([self.rows(), *i]);
+                let s = s.reshape([rows, *i]);
                 let norms = s.clone().powi_scalar(2).sum_dim(0).sqrt();
                 (Basis::dense(s / norms.clone()), norms.squeeze_dim(0))
             }
             Layout::Blocks(offsets) => {
-                let squares = BlockSparse::new(s.clone(), offsets.clone())?;
-                let norms = squares.transposed_times(&s.clone().unsqueeze_dim(1)).sqrt();
-                let ones = BlockSparse::new(s.ones_like(), offsets.clone())?;
-                let spread = ones.times(norms.clone()).squeeze_dim(1);
-                (Basis::sparse(BlockSparse::new(s / spread, offsets.clone())?), norms.squeeze_dim(1))
+                let n = rows / latents;
+                let own = |s: &Tensor<1>, l: usize| BlockSparse::new(s.clone().narrow(0, l * n, n), offsets.clone());
+                let blocks = |s: &Tensor<1>| -> Result<Basis> {
+                    let each = (0..latents).map(|l| own(s, l)).collect::<Result<_>>()?;
+                    Ok(Basis::of_functions(each, latents > 1 && !centred))
+                };
+                let norms = blocks(&s)?.transposed_times(&s.clone().unsqueeze_dim(1))?.sqrt();
+                let spread = blocks(&s.ones_like())?.times(&norms)?.squeeze_dim(1);
+                (blocks(&(s / spread))?, norms.squeeze_dim(1))
             }
         };
         let values = to_f64(norms.clone())?;

@@ -24,9 +24,10 @@ impl CagpPosterior {
     /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends linearly on
     /// those before it.
     pub fn condition(&self, more: &Actions) -> Result<Self> {
-        more.check(self.data.n())?;
+        let functions = self.of.functions;
+        more.check(functions.0 * self.data.n())?;
         let scope = Scope::new(self.compute)?;
-        let (basis, norms) = more.unit(&scope)?;
+        let (basis, norms) = more.unit(&scope, functions)?;
         let system = self.system(&scope)?;
         self.grow(&scope, basis, &to_f64(norms)?, epsilon(&scope), |_, columns| system.product(columns))
     }
@@ -59,7 +60,7 @@ impl CagpPosterior {
 
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
-        let noise = self.gaussian()?.variances(scope, self.data.n(), None);
+        let noise = self.noise(scope, &self.data)?.cast(scope.dtype());
         let residual = batch.y - self.prior().mean.at(scope, &batch.x)?;
         System::new(&self.prior().kernel, scope, batch.x, noise, residual)
     }

@@ -1,20 +1,26 @@
-//! Computation-aware GPs whose actions a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and others.
+//! Actions that a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and others, and IterNCGP for any likelihood.
 
 use burn::tensor::Tensor;
+use faer::Mat;
 
-use super::objective::Projection;
+use super::evaluation::{Evaluation, Ready};
+use super::newton::{Found, Linearised, Observed, Problem, Sites};
+use super::noisy::Noisy;
 use super::posterior::LatentModel;
-use super::{CagpObjective, CagpPosterior, one_noise, products_with};
+use super::{CagpObjective, CagpPosterior, NewtonOptions, NewtonReport, SiteRule};
 use crate::device::Compute;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::Factor;
+use crate::linalg::dense::registers;
+use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
+use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
-use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
-use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
+use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, System, itergp};
+use crate::solvers::policies::{Gradient, Pivots, Policy, Residual, UnitVector};
 
 /// What the gradient of the objective differentiates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -26,42 +32,75 @@ pub enum Differentiation {
     /// [some steps](IterativeCagp::refresh). The loss of projected data is a loss of different data for different
     /// actions: do not use it to compare policies whose number of actions varies.
     Detached,
-    /// The solve itself, in every step: the exact gradient of what is computed, also in a policy's parameters. Memory
-    /// grows with several times n times the number of actions.
+    /// The solve itself, in every step, for Gaussian noise: the exact gradient of what is computed, also in a policy's
+    /// parameters. Memory grows with several times n times the number of actions.
     Unrolled,
 }
 
-/// A GP whose posterior comes from an iterative solve.
+/// Latent functions whose posterior comes from an iterative solve.
+///
+/// Targets with Gaussian noise need one solve, by [IterGP](itergp()). For other likelihoods it is Newton's method in the
+/// span of the actions, which serve all its steps.
 #[derive(Debug, Clone)]
 pub struct IterativeCagp {
-    /// The prior of the latent function.
-    pub prior: Prior,
-    /// Observation noise (one variance for all rows).
-    pub likelihood: Gaussian,
+    /// The priors of the latent functions: one for all of them, or one for each.
+    pub priors: Vec<Prior>,
+    /// The likelihood of targets given the latent functions.
+    pub likelihood: Box<dyn Likelihood>,
     /// What chooses the actions.
     pub policy: Box<dyn Policy>,
-    /// When the solve ends.
+    /// When the solve ends. Newton's method ends when ‖g − v‖ / ‖g‖ is within the relative tolerance.
     pub options: IterGpOptions,
-    /// The training objective.
+    /// How Newton's method goes.
+    pub newton: NewtonOptions,
+    /// The training objective. Only Gaussian noise has another one than the ELBO.
     pub objective: CagpObjective,
     /// What gradients differentiate.
     pub differentiation: Differentiation,
-    /// Steps of an optimiser, at least 1, between two choices of detached actions. Between them the bound uses actions
-    /// that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to where these
-    /// actions do best instead of newly chosen ones.
+    /// Where sites of other likelihoods are taken, once the actions are known.
+    pub sites: SiteRule,
+    /// Steps of an optimiser, at least 1, between two choices of detached actions and sites. Between them the bound uses
+    /// actions that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to where
+    /// these actions do best instead of newly chosen ones.
     pub refresh: usize,
 }
 
+/// What training keeps between two choices.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The actions S `[L n, i]`, latent function after latent function.
+    pub actions: Tensor<2>,
+    /// The sites of targets that do not have Gaussian noise.
+    pub sites: Option<Sites>,
+}
+
+/// Actions and weights that a solve starts from.
+type Start<'a> = Option<(&'a [f64], &'a [f64])>;
+
 impl IterativeCagp {
-    /// A model with zero mean, a tenth of unit variance as noise, the ELBO as objective and detached actions.
+    /// A model of targets with Gaussian noise, with zero mean, a tenth of unit variance as noise, the ELBO as objective
+    /// and detached actions.
     pub fn new(kernel: Kernel, policy: Box<dyn Policy>, options: IterGpOptions) -> Self {
+        Self::boxed(kernel.into(), Box::new(Gaussian::new(0.1)), policy, options)
+    }
+
+    /// A model with a prior and a likelihood chosen at run time, and sites at the mode. Latent functions that are not
+    /// interchangeable get a prior each.
+    pub fn boxed(
+        prior: Prior,
+        likelihood: Box<dyn Likelihood>,
+        policy: Box<dyn Policy>,
+        options: IterGpOptions,
+    ) -> Self {
         Self {
-            prior: kernel.into(),
-            likelihood: Gaussian::new(0.1),
+            priors: prior.of_latents(&*likelihood),
+            likelihood,
             policy,
             options,
+            newton: NewtonOptions::spread(options.actions),
             objective: CagpObjective::Elbo,
             differentiation: Differentiation::Detached,
+            sites: SiteRule::Mode,
             refresh: 1,
         }
     }
@@ -77,86 +116,197 @@ impl IterativeCagp {
         Self::new(kernel, Box::new(policy), IterGpOptions::budget(actions))
     }
 
-    /// Runs the solve for K̂v = y − m in a scope. It is differentiable in a training scope.
+    /// IterNCGP for any likelihood: gradients of the log posterior as actions, at most `actions`, with zero mean.
+    pub fn newton(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Self {
+        let options = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(actions) };
+        Self::boxed(kernel.into(), Box::new(likelihood), Box::new(Gradient::default()), options)
+    }
+
+    fn at<'a>(&'a self, scope: &'a Scope, batch: &'a Batch) -> Evaluation<'a> {
+        Evaluation::new(&self.priors, &*self.likelihood, scope, batch)
+    }
+
+    /// The targets with their noise.
+    fn known(&self, scope: &Scope, batch: &Batch) -> Result<Noisy> {
+        let problem =
+            || format!("the {} likelihood has no linear system: Newton's method solves many", self.likelihood.text());
+        self.at(scope, batch).known().ok_or_else(|| Error::Usage(problem()))
+    }
+
+    /// Runs the solve for K̂v = y − m in a scope, for Gaussian noise. It is differentiable in a training scope.
     ///
     /// # Errors
-    /// As [`itergp`], and [`Usage`](crate::Error::Usage) when rows have their own noise variances.
+    /// As [`itergp()`], and [`Error::Usage`] for other likelihoods.
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
-        one_noise(batch)?;
-        let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let system = System::new(&self.prior.kernel, scope, batch.x.clone(), noise, residual)?;
+        let noise = self.known(scope, batch)?.spread.cast(scope.dtype()).squeeze_dim(1);
+        let residual = batch.y.clone() - self.priors[0].mean.at(scope, &batch.x)?;
+        let system = System::new(&self.priors[0].kernel, scope, batch.x.clone(), noise, residual)?;
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
 
-    /// The actions S `[n, i]` at the current parameters, as numbers.
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve).
-    pub fn actions(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<2>> {
-        let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
-        let batch = Batch {
-            x: batch.x.clone().inner(),
-            y: batch.y.clone().inner(),
-            auxiliary: batch.auxiliary.clone(),
-            scale: batch.scale,
+    /// Newton's method at the current parameters, for bounds, or to settled sites for a posterior. Starts from actions
+    /// `[i, L n]` and their weights, if given.
+    fn climb(&self, at: Evaluation, from: Start, settle: bool) -> Result<Found> {
+        let (scope, batch) = Linearised::wide(&at);
+        let problem = Problem {
+            observed: Observed::new(at, settle)?,
+            wide: self.at(&scope, &batch),
+            rule: self.sites,
+            budget: self.options.actions,
+            relative: self.options.relative,
         };
-        let Solve { actions, .. } = self.solve(&plain, &batch, None)?;
-        actions.into_dense()
+        problem.solve(&*self.policy, &self.newton, from)
     }
 
-    /// The objective for actions `s` `[n, i]`, at whatever parameters they were chosen.
+    /// The actions and sites at the current parameters, as numbers.
     ///
     /// # Errors
-    /// As the objective.
-    pub fn objective_at(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>) -> Result<Tensor<1>> {
+    /// What solves report.
+    pub fn chosen(&self, scope: &Scope, batch: &Batch) -> Result<Chosen> {
         batch.check(scope)?;
-        let ks = products_with(self.prior.covariance(scope, &batch.x), s)?;
-        self.loss(scope, batch, (s.clone(), ks))
+        self.objective.check(&*self.likelihood)?;
+        let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
+        let inner = batch.clone().inner();
+        let at = self.at(&plain, &inner);
+        if at.known().is_some() {
+            return Ok(Chosen { actions: self.solve(&plain, &inner, None)?.actions.into_dense()?, sites: None });
+        }
+        let Found { actions, sites, .. } = self.climb(at, None, false)?;
+        Ok(Chosen { actions: whitened(&plain, &actions, &sites).cast(plain.dtype()), sites: Some(sites) })
     }
 
-    /// The objective from actions and their products with K `[n, i]`.
-    fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let noise = scope.wide_value(&self.likelihood.noise);
-        self.objective.dense(self.prior.covariance(scope, &batch.x), products, &residual, noise)
+    /// The objective for actions `s` `[L n, i]`, latent function after latent function, at whatever parameters they were
+    /// chosen. Targets with Gaussian noise need no sites; with sites it is the bound. It is differentiable in the
+    /// parameters, not in actions or sites. If sites are centred, a row's actions must sum to 0.
+    ///
+    /// # Errors
+    /// [`NotPositiveDefinite`](Error::NotPositiveDefinite) for dependent actions, [`Error::Usage`] for other targets
+    /// without sites, and what the kernel reports.
+    pub fn objective_at(
+        &self,
+        scope: &Scope,
+        batch: &Batch,
+        s: &Tensor<2>,
+        sites: Option<&Sites>,
+    ) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let Some(sites) = sites else { return self.loss(scope, batch, s, Ready::No) };
+        let at = self.at(scope, batch);
+        at.negative_elbo(at.explained(&Basis::dense(s.clone()), Ready::No, &Noisy::of(scope, sites))?, None)
+    }
+
+    fn loss(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, ks: Ready) -> Result<Tensor<1>> {
+        let known = self.known(scope, batch)?;
+        self.at(scope, batch).gaussian(self.objective, &Basis::dense(s.clone()), ks, &known)
+    }
+
+    /// The sites averaged over latent values with these means `[L, n]` and variances `[L, n]`, or for classes with
+    /// covariances `[L L, n]`; and the sum of the rows' average log densities.
+    ///
+    /// # Errors
+    /// What expectations report.
+    pub fn averaged_sites(&self, scope: &Scope, batch: &Batch, mean: Vec<f64>, spread: &[f64]) -> Result<(Sites, f64)> {
+        Sites::expected(&Observed::new(self.at(scope, batch), false)?, mean, spread)
+    }
+
+    fn of(&self) -> LatentModel {
+        LatentModel::new(&self.priors, &*self.likelihood, self.sites)
     }
 
     /// Conditions the prior on observations as far as the solve goes, and reports how far it went.
     ///
     /// # Errors
-    /// As [`solve`](Self::solve).
-    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, SolveReport)> {
+    /// What solves report.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, NewtonReport)> {
+        self.posterior_from(compute, data, None)
+    }
+
+    fn posterior_from(
+        &self,
+        compute: Compute,
+        data: Observations,
+        from: Start,
+    ) -> Result<(CagpPosterior, NewtonReport)> {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
-        let Solve { actions, products, report, .. } = self.solve(&scope, &batch, None)?;
-        let noise = scope.value(&self.likelihood.noise);
-        let (s, t) = (actions.into_dense()?, products.into_dense()?);
-        let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
-        let residual = batch.y - self.prior.mean.at(&scope, &batch.x)?;
-        let projection = Projection::dense(self.prior.covariance(&scope, &batch.x), (s.clone(), ks), &residual)?;
-        let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
-        let norms = vec![1.0; factor.order()];
-        let of = LatentModel::gaussian(&self.prior, &self.likelihood);
-        let projected = to_f64(projection.sy)?;
-        let posterior = CagpPosterior::new(of, compute, data, (Basis::dense(s), norms), factor, projected)?;
-        Ok((CagpPosterior { report: Some(report), ..posterior }, report))
+        let at = self.at(&scope, &batch);
+        let (s, factor, projected, report) = match at.known() {
+            Some(noisy) => {
+                let Solve { actions, products, report, .. } = self.solve(&scope, &batch, None)?;
+                let s = actions.into_dense()?;
+                let (ks, s) = (without_noise(products, &s, &noisy)?, Basis::dense(s));
+                let [matrix, projected] = at.projected(&s, Some(ks), &noisy)?;
+                (s, Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?, report.into())
+            }
+            None => {
+                let Found { actions, factor, projected, report, .. } = self.climb(at, from, true)?;
+                let i = projected.len();
+                let s = scope.matrix(&actions, i, actions.len() / i).transpose();
+                (Basis::dense(s), factor, projected, report)
+            }
+        };
+        let norms = vec![1.0; projected.len()];
+        let posterior = CagpPosterior::new(self.of(), compute, data, (s, norms), factor, projected)?;
+        Ok((CagpPosterior { report: Some(report.into()), ..posterior }, report))
     }
+
+    /// As [`Cagp::restored`](super::Cagp::restored).
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the sizes do not match.
+    pub fn restored(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+    ) -> Result<Option<CagpPosterior>> {
+        CagpPosterior::from_arrays(self.of(), compute, data, None, saved)
+    }
+
+    /// The posterior of another likelihood than the Gaussian after at most `more` more actions, starting from its present
+    /// state.
+    pub(super) fn refined(posterior: &CagpPosterior, more: usize) -> Result<CagpPosterior> {
+        let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
+        let options = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(weights.len() + more) };
+        let (prior, likelihood) = (of.priors[0].clone(), of.likelihood.clone());
+        let model = Self::boxed(prior, likelihood, Box::new(Gradient::default()), options);
+        let newton = NewtonOptions { explain: true, ..model.newton };
+        let model = Self { priors: of.priors.clone(), newton, sites: of.sites, ..model };
+        let rows = to_f64(actions.clone().into_dense()?.transpose())?;
+        Ok(model.posterior_from(*compute, data.clone(), Some((&rows, weights)))?.0)
+    }
+}
+
+/// K S from K̂ S.
+fn without_noise(products: Basis, s: &Tensor<2>, noisy: &Noisy) -> Result<Tensor<2>> {
+    let products = products.into_dense()?;
+    let noise = noisy.spread.clone().cast(products.dtype());
+    Ok(products - s.clone() * noise)
+}
+
+/// Other columns `[L n, i]` with the span of actions `[i, L n]` and `SᵀW⁻¹S = I`, so that no eigenvalue of M is below 1,
+/// whatever K becomes.
+fn whitened(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
+    let n = sites.f.len();
+    let i = actions.len() / n;
+    let roots: Vec<f64> = sites.curvature.iter().map(|d| d.sqrt()).collect();
+    let white = Mat::from_fn(n, i, |row, column| actions[column * n + row] / roots[row]);
+    let basis = white.qr().compute_thin_Q();
+    registers::clear();
+    let values: Vec<f64> = (0..n * i).map(|e| basis[(e / i, e % i)] * roots[e / i]).collect();
+    scope.matrix_in(&values, n, i, scope.wide())
 }
 
 impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        batch.check(scope)?;
-        match self.differentiation {
-            Differentiation::Detached => self.objective_at(scope, batch, &self.actions(scope, batch)?),
-            Differentiation::Unrolled => {
-                let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
-                let s = actions.into_dense()?;
-                let noise = scope.value(&self.likelihood.noise).unsqueeze::<2>();
-                let ks = products.into_dense()? - s.clone() * noise;
-                self.loss(scope, batch, (s, ks))
-            }
+        if self.differentiation == Differentiation::Detached {
+            return self.objective_for(scope, batch, &Held::new(self.chosen(scope, batch)?));
         }
+        batch.check(scope)?;
+        let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
+        let s = actions.into_dense()?;
+        let ks = without_noise(products, &s, &self.known(scope, batch)?)?;
+        self.loss(scope, batch, &s, Ready::Tensor(ks))
     }
 
     fn refresh(&self) -> Option<usize> {
@@ -164,12 +314,25 @@ impl Model for IterativeCagp {
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
-        Ok(Some(Held::new(self.actions(scope, batch)?)))
+        Ok(Some(Held::new(self.chosen(scope, batch)?)))
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
-        self.objective_at(scope, batch, chosen.get()?)
+        let Chosen { actions, sites } = chosen.get()?;
+        self.objective_at(scope, batch, actions, sites.as_ref())
     }
 }
 
-crate::parameters!(IterativeCagp { ..prior, "likelihood": ..likelihood, "policy": ..policy });
+impl Parameters for IterativeCagp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = Prior::all_with(&self.priors, &*self.likelihood);
+        all.extend(prefixed("policy", self.policy.parameters()));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = Prior::all_with_mut(&mut self.priors, &mut *self.likelihood);
+        all.extend(prefixed("policy", self.policy.parameters_mut()));
+        all
+    }
+}

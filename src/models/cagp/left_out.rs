@@ -6,7 +6,6 @@
 //! singular. Noise of ε k, which carries no information, replaces the row then.
 
 use super::CagpPosterior;
-use super::prepared::HostActions;
 use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::models::Observations;
@@ -19,28 +18,11 @@ const CHUNK: usize = 1024;
 /// The noise that replaces a row, as a share of the row's variance.
 const NOTHING: f64 = 1e-9;
 
-impl HostActions {
-    /// The entries of S for a row.
-    fn row(&self, i: usize, n: usize) -> Vec<f64> {
-        match self {
-            Self::Dense(columns) => {
-                let width = columns.len() / n;
-                columns[i * width..][..width].to_vec()
-            }
-            Self::Blocks(values, offsets) => {
-                offsets.windows(2).map(|w| if (w[0]..w[1]).contains(&i) { values[i] } else { 0.0 }).collect()
-            }
-        }
-    }
-}
-
 impl LeaveOneOut for CagpPosterior {
     fn left_out(&self, data: &Observations) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
         let (n, d, i) = (data.n(), data.d, self.actions());
-        let batch = data.batch(&scope);
-        let noise = to_f64(self.gaussian()?.variances(&scope, n, batch.auxiliary.as_ref()))?;
-        let actions = self.prepared.actions(&self.actions)?;
+        let (noise, actions) = (to_f64(self.noise(&scope, data)?)?, self.numbers()?);
         let mut projected = self.projected.clone();
         self.factor.solve_lower(&mut projected)?;
         let mut all = Marginals::default();
@@ -52,7 +34,7 @@ impl LeaveOneOut for CagpPosterior {
             let prior = to_f64(self.prior().covariance(&scope, &points).diagonal_wide()?)?;
             // L⁻¹h and L⁻¹s for each row.
             let own: Vec<f64> =
-                (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row, n))).collect();
+                (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row))).collect();
             let mut s = transposed(&own, i);
             let mut h: Vec<f64> =
                 cross.iter().zip(&s).enumerate().map(|(e, (k, s))| k + noise[first + e % rows] * s).collect();

@@ -2,25 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Actions, Cagp, CagpObjective, IterativeCagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, SiteRule,
-};
+use super::{Actions, Cagp, CagpObjective, IterativeCagp, NewtonOptions, SiteRule};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood};
+use crate::likelihoods::Likelihood;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 use crate::models::ordering::RowOrder;
-use crate::models::prior::Prior;
 use crate::models::start::variance_of_classes;
 use crate::params;
 use crate::solvers::Probes;
 use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::{
-    Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random, Residual,
-    UnitVector,
+    Eigenvector, Gradient, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
+    Residual, UnitVector,
 };
 
 /// Computation-aware: n² time, and variances that include the error of the limited computation.
@@ -88,63 +85,47 @@ impl CagpOptions {
         self.first.unwrap_or(self.actions / 4).max(1)
     }
 
-    /// The policy that chooses actions in a solve.
-    fn solver(&self, kernel: &Kernel, context: &Context) -> Result<Box<dyn Policy>> {
+    /// The policy that chooses actions in a solve. Learned actions have none.
+    fn chosen(&self, kernel: &Kernel, context: &Context) -> Result<Option<Box<dyn Policy>>> {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
         let first = self.rank();
-        Ok(match self.policy {
-            ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient | ActionPolicy::ClassGradients => {
-                Box::new(Residual)
-            }
+        Ok(Some(match self.policy {
+            ActionPolicy::Learned => return Ok(None),
+            ActionPolicy::Cg => Box::new(Residual),
+            ActionPolicy::Gradient => Box::new(Gradient { per_class: false }),
+            ActionPolicy::ClassGradients => Box::new(Gradient { per_class: true }),
             ActionPolicy::Cholesky => rows(),
             ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
             ActionPolicy::Eigenvector => Box::new(Eigenvector),
             ActionPolicy::Random => Box::new(Random { probes: Probes::Gaussian, seed: context.seed }),
             ActionPolicy::PseudoInput => {
-                let mut policy = PseudoInput::new(&context.pseudo_inputs(kernel, self.actions)?, context.data.d)?;
+                let count = self.actions.min(context.data.n());
+                let mut policy = PseudoInput::new(&context.pseudo_inputs(kernel, count)?, context.data.d)?;
                 // Gradients do not go through the choice of actions.
                 policy.inputs.fixed = true;
                 Box::new(policy)
             }
             ActionPolicy::Mixed => Box::new(Mixed::new(vec![rows(), Box::new(Residual)], Order::Switch(vec![first]))?),
             ActionPolicy::Preconditioned => Box::new(Preconditioned::new(rows(), first, Box::new(Residual))),
-        })
+        }))
+    }
+
+    /// The largest relative residual at which a solve ends.
+    fn relative(&self, known: bool) -> f64 {
+        let by_residual = match self.policy {
+            ActionPolicy::Learned
+            | ActionPolicy::Cholesky
+            | ActionPolicy::Eigenvector
+            | ActionPolicy::Random
+            | ActionPolicy::PseudoInput => 0.0,
+            _ => IterGpOptions::default().relative,
+        };
+        self.tolerance.unwrap_or(if known { by_residual } else { NEWTON })
     }
 }
 
-impl CagpOptions {
-    /// The model for all targets except those with one Gaussian noise.
-    fn newton(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
-        let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
-        if objective != CagpObjective::Elbo {
-            let problem = format!("with the {} likelihood, or noise of rows, actions need the ELBO", likelihood.text());
-            return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
-        }
-        let policy = match policy {
-            ActionPolicy::Learned => {
-                let model = LearnedNewtonCagp::new(prior, likelihood, context.data, actions)?;
-                return Ok(Box::new(LearnedNewtonCagp { sites, unrolled, refresh, ..model }));
-            }
-            ActionPolicy::Gradient => NewtonPolicy::Gradient,
-            ActionPolicy::ClassGradients => NewtonPolicy::ClassGradients,
-            ActionPolicy::Cg => NewtonPolicy::Residual,
-            ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
-            ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
-            ActionPolicy::Random => NewtonPolicy::Random(context.seed),
-            ActionPolicy::Preconditioned => NewtonPolicy::Preconditioned(self.rank()),
-            _ => {
-                let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
-                let others = "gradient, class-gradients, preconditioned, learned, cg, cholesky, lanczos or random";
-                return Err(Error::Usage(problem).set("CagpOptions::policy", others));
-            }
-        };
-        let usual = NewtonOptions::budget(actions);
-        let explain =
-            matches!(policy, NewtonPolicy::Gradient | NewtonPolicy::ClassGradients | NewtonPolicy::Preconditioned(_));
-        let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), policy, explain, ..usual };
-        Ok(Box::new(NewtonCagp { refresh, sites, ..NewtonCagp::boxed(prior, likelihood, options) }))
-    }
-}
+/// The largest relative residual of Newton's method.
+const NEWTON: f64 = 1e-6;
 
 /// How often actions are chosen, for files that lack it.
 fn every_step() -> usize {
@@ -202,32 +183,24 @@ impl Kind for CagpOptions {
 
 impl ModelOptions for CagpOptions {
     fn build(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
-        let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
-        let n = context.data.n();
+        let Self { actions, policy, objective, refresh, sites, unrolled, .. } = *self;
+        let (n, known) = (context.data.n(), likelihood.noise().is_some());
         self.check(n)?;
-        if likelihood.noise().is_none() || context.data.auxiliary.is_some() {
-            return self.newton(Parts { prior, likelihood }, context);
+        objective.check(&*likelihood)?;
+        if known {
+            self.few_enough(n)?;
         }
-        self.few_enough(n)?;
-        let likelihood = Gaussian::new(0.1);
-        if policy == ActionPolicy::Learned {
-            let actions = Actions::averages(n, actions)?;
-            return Ok(Box::new(Cagp { prior, likelihood, actions, objective }));
-        }
-        let usual = match policy {
-            ActionPolicy::Cg
-            | ActionPolicy::Gradient
-            | ActionPolicy::ClassGradients
-            | ActionPolicy::Lanczos
-            | ActionPolicy::Mixed
-            | ActionPolicy::Preconditioned => IterGpOptions::default(),
-            _ => IterGpOptions::budget(actions),
+        let Some(chosen) = self.chosen(&prior.kernel, context)? else {
+            let actions = Actions::start(&*likelihood, context.data, actions)?;
+            let model = Cagp::boxed(prior, likelihood, actions);
+            return Ok(Box::new(Cagp { objective, sites, unrolled, refresh, ..model }));
         };
-        let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
-        let policy = self.solver(&prior.kernel, context)?;
-        let model = IterativeCagp::new(prior.kernel, policy, options);
-        let prior = Prior { mean: prior.mean, ..model.prior };
-        Ok(Box::new(IterativeCagp { prior, objective, refresh, ..model }))
+        let options = IterGpOptions { relative: self.relative(known), ..IterGpOptions::budget(actions) };
+        let model = IterativeCagp::boxed(prior, likelihood, chosen, options);
+        let explain =
+            matches!(policy, ActionPolicy::Gradient | ActionPolicy::ClassGradients | ActionPolicy::Preconditioned);
+        let newton = NewtonOptions { explain, ..model.newton };
+        Ok(Box::new(IterativeCagp { objective, sites, refresh, newton, ..model }))
     }
 
     fn check(&self, rows: usize) -> Result<()> {
@@ -240,9 +213,8 @@ impl ModelOptions for CagpOptions {
         if self.actions == 0 || self.policy == ActionPolicy::Learned { self.few_enough(rows) } else { Ok(()) }
     }
 
-    /// Noise of rows needs Newton's method, which does not leave rows out.
-    fn leaves_one_out(&self, noise_of_rows: bool) -> bool {
-        !noise_of_rows
+    fn leaves_one_out(&self) -> bool {
+        true
     }
 
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {

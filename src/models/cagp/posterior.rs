@@ -1,13 +1,14 @@
 //! The posterior of computation-aware GPs, for any actions.
 
+use std::sync::{Arc, OnceLock};
+
 use burn::tensor::Tensor;
 
-use super::blocks;
-use super::prepared::{HostActions, Prepared};
-use super::site_rule::SiteRule;
+use super::numbers::Numbers;
+use super::{SiteRule, products, rows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::{Gaussian, Likelihood};
+use crate::likelihoods::Likelihood;
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 use crate::models::Observations;
@@ -17,7 +18,7 @@ use crate::models::posterior::{
     combine, several, subtract_gram,
 };
 use crate::models::prior::{Prior, repeated};
-use crate::products::{self, BlockSparse};
+use crate::products::{Anchors, BlockSparse};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Basis, SolveReport};
@@ -27,29 +28,36 @@ use crate::solvers::itergp::{Basis, SolveReport};
 pub(super) struct LatentModel {
     /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
-    /// The likelihood of Gaussian targets. For other targets, the factor contains the noise of the pseudo-targets.
-    pub likelihood: Option<Gaussian>,
-    /// The likelihood of other targets, which Newton's method replaces by pseudo-targets.
-    pub other: Option<Box<dyn Likelihood>>,
-    /// Number of latent functions L.
-    pub latents: usize,
-    /// Whether a row's latent functions are correlated.
-    pub centred: bool,
-    /// Where the sites of other targets are taken.
+    /// The likelihood of targets. If it is not Gaussian, the factor contains the noise of pseudo-targets.
+    pub likelihood: Box<dyn Likelihood>,
+    /// Number of latent functions L, and whether a row's are correlated.
+    pub functions: (usize, bool),
+    /// Where sites are taken.
     pub sites: SiteRule,
 }
 
 impl LatentModel {
-    /// Latent functions with any likelihood, conditioned on its pseudo-targets.
-    pub fn of(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
-        let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
-        Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred, sites }
+    pub fn new(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
+        let functions = (likelihood.latents(), likelihood.density().is_centred());
+        Self { priors: priors.to_vec(), likelihood: likelihood.boxed(), functions, sites }
     }
+}
 
-    /// One latent function with Gaussian targets.
-    pub fn gaussian(prior: &Prior, likelihood: &Gaussian) -> Self {
-        let (priors, likelihood) = (vec![prior.clone()], Some(likelihood.clone()));
-        Self { priors, likelihood, other: None, latents: 1, centred: false, sites: SiteRule::Mode }
+/// What predictions of few rows need, as numbers on the host. The first such prediction computes it. Threads that need
+/// it at the same time each compute it: none waits for another.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Prepared {
+    /// The data's inputs.
+    anchors: Anchors,
+    actions: OnceLock<Arc<Vec<Numbers<'static>>>>,
+    /// S ṽ `[n]`.
+    spread: OnceLock<Arc<Vec<f64>>>,
+}
+
+impl Prepared {
+    /// A copy for other actions.
+    pub fn without_actions(&self) -> Self {
+        Self { anchors: self.anchors.clone(), ..Self::default() }
     }
 }
 
@@ -59,7 +67,7 @@ pub struct CagpPosterior {
     pub(super) of: LatentModel,
     pub(super) compute: Compute,
     pub(super) data: Observations,
-    /// Unit columns of S `[n, L i]`. The columns of one latent function are consecutive.
+    /// Unit columns of S `[L n, i]`.
     pub(super) actions: Basis,
     /// The norms of the columns before they were scaled to unit length.
     pub(super) norms: Vec<f64>,
@@ -107,9 +115,29 @@ impl CagpPosterior {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
     }
 
-    pub(super) fn gaussian(&self) -> Result<&Gaussian> {
-        let problem = || Error::Usage("more actions for a posterior that there is are for Gaussian targets".into());
-        self.of.likelihood.as_ref().ok_or_else(problem)
+    /// The noise variances `[n]` of targets with Gaussian noise, in the wide type.
+    pub(super) fn noise(&self, scope: &Scope, data: &Observations) -> Result<Tensor<1>> {
+        let known = data.batch(scope).auxiliary;
+        let problem =
+            || Error::Usage("only targets with Gaussian noise are the sites of a posterior themselves".into());
+        self.of.likelihood.noise_of_rows(scope, data.n(), known.as_ref()).ok_or_else(problem)
+    }
+
+    /// S as numbers.
+    pub(super) fn numbers(&self) -> Result<&[Numbers<'static>]> {
+        if self.prepared.actions.get().is_none() {
+            let _ = self.prepared.actions.set(Arc::new(self.actions.parts().map(Numbers::of).collect::<Result<_>>()?));
+        }
+        Ok(self.prepared.actions.get().map_or(&[], |actions| actions))
+    }
+
+    /// S ṽ `[n]`: the weights of the covariances with the data.
+    fn spread(&self, scope: &Scope) -> Result<&[f64]> {
+        if self.prepared.spread.get().is_none() {
+            let weights = scope.matrix(&self.weights, self.weights.len(), 1);
+            let _ = self.prepared.spread.set(Arc::new(to_f64(self.actions.times(&weights)?)?));
+        }
+        Ok(self.prepared.spread.get().map_or(&[], |spread| spread))
     }
 
     fn train(&self, scope: &Scope) -> Tensor<2> {
@@ -123,12 +151,12 @@ impl CagpPosterior {
 
     /// Refuses a request about one latent function if there are several.
     fn single(&self) -> Result<()> {
-        if self.of.latents == 1 { Ok(()) } else { several(self.of.latents) }
+        if self.of.functions.0 == 1 { Ok(()) } else { several(self.of.functions.0) }
     }
 
     /// k(points, X) `[rows, n]` of one latent function, if there are few points.
     fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
-        if self.of.latents > 1 {
+        if self.of.functions.0 > 1 {
             return Ok(None);
         }
         self.prepared.anchors.cross(&self.prior().kernel, scope, (&self.data.x, self.data.d), points)
@@ -136,38 +164,26 @@ impl CagpPosterior {
 
     /// Sᵀ k(X, points) `[L][i, rows]` row-major, and prior means `[L][rows]`.
     pub(super) fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
-        let (priors, latents) = (&self.of.priors, self.of.latents);
+        let (priors, latents) = (&self.of.priors, self.of.functions.0);
         let means = priors.iter().map(|prior| to_f64(prior.mean.at(scope, points)?));
         let means = repeated(means.collect::<Result<_>>()?, latents);
         if let Some(few) = self.few(scope, points)? {
-            let parts = self.prepared.actions(&self.actions)?;
+            let parts = self.numbers()?;
             let rows = few.chunks_exact(self.data.n()).flat_map(|k| parts.iter().flat_map(|part| part.project(k)));
             return Ok([vec![transposed(&rows.collect::<Vec<_>>(), self.actions())], means]);
         }
-        let (train, i) = (self.train(scope), self.actions());
+        let (train, rows, i) = (self.train(scope), points.dims()[0], self.actions());
         // The scope may have another type than the training had.
-        let dtype = points.dtype();
-        let mut projected = Vec::with_capacity(latents * i * points.dims()[0]);
-        for part in self.actions.parts() {
+        let s = self.actions.cast(points.dtype())?;
+        let columns = products::of_functions(&s, latents, priors.len() == 1, |latent, part| {
+            let cross = priors[latent.min(priors.len() - 1)].cross(scope, points, &train);
             match part {
-                Ok(s) => {
-                    let share = s.dims()[1] / priors.len();
-                    for (place, prior) in priors.iter().enumerate() {
-                        let s = s.clone().narrow(1, place * share, share).cast(dtype);
-                        projected.extend(to_f64(prior.cross(scope, points, &train).times(&s)?.transpose())?);
-                    }
-                }
-                Err(blocks) => {
-                    let blocks = BlockSparse::new(blocks.values().clone().cast(dtype), blocks.offsets().to_vec())?;
-                    let columns = self.prior().cross(scope, points, &train).times_blocks(&blocks)?;
-                    projected.extend(to_f64(columns.transpose())?);
-                }
+                Ok(s) => cross.times(s),
+                Err(blocks) => cross.times_blocks(blocks),
             }
-        }
-        if latents == 1 {
-            return Ok([vec![projected], means]);
-        }
-        Ok([projected.chunks(i * points.dims()[0]).map(<[f64]>::to_vec).collect(), means])
+        })?;
+        let columns = to_f64(columns.reshape([latents, rows, i]).swap_dims(1, 2))?;
+        Ok([columns.chunks_exact(i * rows).map(<[f64]>::to_vec).collect(), means])
     }
 
     /// Computes predictions in chunks: means, prior variances and `L⁻¹Sᵀk` `[i, rows]` of every latent function.
@@ -178,7 +194,7 @@ impl CagpPosterior {
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let [mut projected, mut means] = self.project(&scope, &points)?;
             let variances = self.of.priors.iter().map(|prior| to_f64(prior.kernel.diag(&scope, &points)?));
-            let variances = repeated(variances.collect::<Result<_>>()?, self.of.latents);
+            let variances = repeated(variances.collect::<Result<_>>()?, self.of.functions.0);
             for (projected, mean) in projected.iter_mut().zip(&mut means) {
                 mean.iter_mut().zip(combine(projected, &self.weights)).for_each(|(m, k)| *m += k);
                 self.factor.solve_lower(projected)?;
@@ -200,7 +216,7 @@ impl Posterior for CagpPosterior {
     }
 
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
-        let mut all = vec![Marginals::default(); self.of.latents];
+        let mut all = vec![Marginals::default(); self.of.functions.0];
         self.parts(x, |[means, variances, projected]| {
             let parts = means.into_iter().zip(variances.iter().zip(projected));
             for (all, (mean, (variance, projected))) in all.iter_mut().zip(parts) {
@@ -211,14 +227,14 @@ impl Posterior for CagpPosterior {
     }
 
     fn correlated(&self, x: &[f64]) -> Result<Option<Correlated>> {
-        if !self.of.centred {
+        let (i, (latents, centred)) = (self.actions(), self.of.functions);
+        if !centred {
             return Ok(None);
         }
-        let (i, latents) = (self.actions(), self.of.latents);
         let mut all = Correlated::default();
         self.parts(x, |[means, variances, projected]| {
             let rows = means[0].len();
-            let explained = blocks::sums(|a, l| &projected[l][a * rows..][..rows], (i, latents, rows));
+            let explained = rows::sums(|a, l| &projected[l][a * rows..][..rows], (i, latents, rows));
             for row in 0..rows {
                 all.mean.extend(means.iter().map(|mean| mean[row]));
                 let of = |place: usize| {
@@ -236,7 +252,7 @@ impl Posterior for CagpPosterior {
         self.single()?;
         self.rows(x)?;
         let scope = Scope::new(self.compute)?;
-        let (n, d, weights) = (self.data.n(), self.data.d, self.prepared.spread(&self.actions, &scope, &self.weights)?);
+        let (n, d, weights) = (self.data.n(), self.data.d, self.spread(&scope)?);
         let mut all = Vec::with_capacity(x.len() / d);
         for chunk in x.chunks(CHUNK * d) {
             let points = scope.matrix(chunk, chunk.len() / d, d);
@@ -253,24 +269,23 @@ impl Posterior for CagpPosterior {
     }
 
     fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        if self.of.latents > 1 {
+        if self.of.functions.0 > 1 {
             return Ok(None);
         }
         let scope = Scope::beside(self.compute, &x)?;
-        let (kernel, train) = (&self.prior().kernel, self.train(&scope));
-        let (n, mut projected) = (self.data.n(), Vec::new());
-        for part in self.prepared.actions(&self.actions)? {
+        let (train, prior) = (self.train(&scope), self.prior());
+        let mut projected = Vec::new();
+        for part in self.numbers()? {
+            let cross = prior.cross(&scope, &x, &train);
             projected.push(match part {
-                HostActions::Dense(columns) => products::Cross::new(kernel, &scope, &x, &train)
-                    .times(&scope.matrix(columns, n, columns.len() / n))?,
-                HostActions::Blocks(values, offsets) => {
-                    let blocks = BlockSparse::new(scope.vector(values), offsets.clone())?;
-                    products::Cross::new(kernel, &scope, &x, &train).times_blocks(&blocks)?
+                Numbers::Dense(values, n) => cross.times(&scope.matrix(values, part.len(), *n).transpose())?,
+                Numbers::Blocks { values, offsets, .. } => {
+                    cross.times_blocks(&BlockSparse::new(scope.vector(values), offsets.clone())?)?
                 }
             });
         }
         let k = Tensor::cat(projected, 1).transpose();
-        moments(&scope, self.prior(), &x, k, &self.weights, self.factor.clone()).map(Some)
+        moments(&scope, prior, &x, k, &self.weights, self.factor.clone()).map(Some)
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
@@ -299,7 +314,7 @@ impl Posterior for CagpPosterior {
     }
 
     fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
-        self.of.likelihood.is_some().then_some(self as &dyn LeaveOneOut)
+        self.of.likelihood.noise().is_some().then_some(self as &dyn LeaveOneOut)
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {

@@ -1,7 +1,8 @@
 //! What more actions would change, and what they cannot change.
 
-use super::{CagpPosterior, newton};
+use super::{CagpPosterior, IterativeCagp};
 use crate::error::Result;
+use crate::likelihoods::Gaussian;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::laplace::LaplaceGp;
 use crate::models::posterior::{ComputationAware, Marginals, Posterior, Uncertainty};
@@ -13,8 +14,8 @@ pub const EXACT_ROWS: usize = 8000;
 
 impl ComputationAware for CagpPosterior {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
-        if let Some(likelihood) = &self.of.other {
-            return Ok(Box::new(newton::refined(self, &**likelihood, actions)?));
+        if self.of.likelihood.noise().is_none() {
+            return Ok(Box::new(IterativeCagp::refined(self, actions)?));
         }
         let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
         Ok(Box::new(Self { report: Some(report), ..posterior }))
@@ -25,19 +26,17 @@ impl ComputationAware for CagpPosterior {
         if self.data.n() > EXACT_ROWS {
             return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
         }
-        let data = self.data.clone();
-        let exact = match &self.of.other {
-            Some(likelihood) => {
-                let dense =
-                    LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone(), corrected: false };
-                dense.posterior(self.compute, data)?.predict(x)?.variance
+        let (data, priors, likelihood) = (self.data.clone(), self.of.priors.clone(), self.of.likelihood.clone());
+        let dense: Box<dyn Posterior> = match likelihood.noise() {
+            Some(noise) => {
+                let (prior, objective) = (self.prior().clone(), ExactObjective::MarginalLikelihood);
+                let mut likelihood = Gaussian::new(1.0);
+                likelihood.noise.put_internal(&[noise]);
+                Box::new(ExactGp { prior, likelihood, objective }.posterior(self.compute, data)?)
             }
-            None => {
-                let (prior, likelihood) = (self.prior().clone(), self.gaussian()?.clone());
-                let dense = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
-                dense.posterior(self.compute, data)?.predict(x)?.variance
-            }
+            None => Box::new(LaplaceGp { priors, likelihood, corrected: false }.posterior(self.compute, data)?),
         };
+        let exact = dense.predict(x)?.variance;
         let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
         let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
         Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::blocks;
 use crate::device::is_host;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply3, recall};
-use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
-use crate::products::of_rows;
+use crate::linalg::real::{Real, dot, into_vec, narrowed, vectorised, widened, with_real};
+use crate::products::{add_pairs, mirror_pairs, of_rows};
 use crate::threads;
 
 /// Rows processed at once.
@@ -111,7 +110,7 @@ impl Rows {
         let a = inputs.whiten(chunk);
         if self.pairs {
             let of = |action: usize, l: usize| &a[(action * self.latents + l) * rows.len()..][..rows.len()];
-            out.extend(blocks::sums(of, (inputs.weights.len(), self.latents, rows.len())));
+            out.extend(sums(of, (inputs.weights.len(), self.latents, rows.len())));
         } else {
             let mut squares = vec![0.0; width];
             a.chunks_exact(width).for_each(|a| squares.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
@@ -124,13 +123,7 @@ impl Rows {
     fn all<T: Real>(&self, inputs: Inputs<T>) -> Vec<f64> {
         let n = inputs.sk.len() / (inputs.weights.len() * self.latents);
         let chunks = chunks(n);
-        let parts = threads::map(chunks.par_iter(), |rows| self.of(inputs, rows));
-        let mut out = vec![0.0; self.outputs() * n];
-        for (rows, part) in chunks.iter().zip(parts) {
-            let to = out.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
-            to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
-        }
-        out
+        joined(&chunks, threads::map(chunks.par_iter(), |rows| self.of(inputs, rows)), self.outputs())
     }
 
     /// Gradients in (K S)ᵀ of a chunk with the cotangents `grad` `[outputs, rows]`. Adds the gradients in the factor
@@ -203,6 +196,33 @@ impl Rows {
             Some(narrowed(in_weights, &[i, 1], kept.wide)),
         ]
     }
+}
+
+/// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions. `of(a, l)` gives the rows `A_a` `[L][n]`.
+pub(super) fn sums<'a>(
+    of: impl Fn(usize, usize) -> &'a [f64] + Sync,
+    (i, latents, n): (usize, usize, usize),
+) -> Vec<f64> {
+    let chunks = chunks(n);
+    let parts = threads::map(chunks.par_iter(), |rows| {
+        let mut part = vec![0.0; latents * latents * rows.len()];
+        vectorised(|| (0..i).for_each(|a| add_pairs(&mut part, |l| &of(a, l)[rows.clone()], latents)));
+        part
+    });
+    let mut all = joined(&chunks, parts, latents * latents);
+    mirror_pairs(&mut all, latents);
+    all
+}
+
+/// Numbers of all rows `[outputs, n]`, from those of chunks of rows.
+fn joined(chunks: &[Range<usize>], parts: Vec<Vec<f64>>, outputs: usize) -> Vec<f64> {
+    let n = chunks.last().map_or(0, |rows| rows.end);
+    let mut all = vec![0.0; outputs * n];
+    for (rows, part) in chunks.iter().zip(parts) {
+        let to = all.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
+        to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
+    }
+    all
 }
 
 /// Adds `Σ_a weights_a rows_a`.

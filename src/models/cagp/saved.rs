@@ -1,7 +1,6 @@
 //! A posterior through actions as arrays, which restore it without the solve that found it.
 
 use super::posterior::{CagpPosterior, LatentModel};
-use super::{Cagp, IterativeCagp};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -11,8 +10,8 @@ use crate::models::posterior::SavedPosterior;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Unit columns of S `[n, L i]` in the precision of the model. The columns of one latent function are consecutive. None
-/// for block-sparse actions, which the model itself holds.
+/// Unit columns of S, `[n, L i]` for L latent functions with i columns each, in the precision of the model. None for
+/// block-sparse actions, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
 /// The norms `[i]` of the columns before they were scaled to unit length. Older files lack them: they mean the norms of
 /// the model's own actions, or 1.
@@ -22,20 +21,24 @@ const FACTOR: &str = "posterior.factor";
 /// Sᵀ(y − m) `[i]`.
 const PROJECTED: &str = "posterior.projected";
 
+/// The relative change of a column's length by rounding.
+const NEAR: f64 = 1e-4;
+
 impl CagpPosterior {
     /// The arrays of this posterior.
     pub(super) fn arrays(&self) -> Result<SavedPosterior> {
         let array =
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
-        let (n, i) = (self.data.n(), self.weights.len());
+        let (n, i, latents) = (self.data.n(), self.weights.len(), self.of.functions.0);
         let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
         if !matches!(self.actions.single(), Some(Err(_))) {
-            let columns = to_f64(self.actions.clone().into_dense()?)?;
+            let columns = self.actions.clone().into_dense()?.reshape([latents, n, i]).swap_dims(0, 1);
+            let columns = to_f64(columns)?;
             let data = match self.compute.precision {
                 Precision::F32 => ArrayData::F32(columns.into_iter().map(|s| s as f32).collect()),
                 Precision::F64 => ArrayData::F64(columns),
             };
-            saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, self.of.latents * i], data });
+            saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, latents * i], data });
         }
         let rest = [
             (FACTOR, array(&self.factor.clone().lower(), &[i, i])),
@@ -56,58 +59,31 @@ impl CagpPosterior {
         mut saved: SavedPosterior,
     ) -> Result<Option<Self>> {
         let (Some(factor), Some(projected)) = (saved.take(FACTOR), saved.take(PROJECTED)) else { return Ok(None) };
-        let (n, i) = (data.n(), projected.len());
-        let columns_of_all = of.latents * i;
-        let mut actions = match (saved.take(ACTIONS), own) {
-            (Some(columns), _) if columns.len() == n * columns_of_all && i > 0 => {
-                (Basis::dense(Scope::new(compute)?.matrix(&columns, n, columns_of_all)), vec![1.0; i])
+        let (n, i, latents) = (data.n(), projected.len(), of.functions.0);
+        let norms = saved.take(NORMS);
+        if let Some(norms) = norms.as_ref().filter(|norms| norms.len() != i) {
+            return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len())));
+        }
+        let actions = match (saved.take(ACTIONS), own) {
+            (Some(columns), _) if columns.len() == n * latents * i && i > 0 => {
+                let columns = Scope::new(compute)?.matrix(&columns, n, latents * i).reshape([n, latents, i]);
+                let columns = columns.swap_dims(0, 1).reshape([latents * n, i]);
+                (Basis::dense(columns), norms.unwrap_or(vec![1.0; i]))
             }
-            (None, Some(own)) if own.1.len() == i => own,
+            (None, Some((own, lengths))) if lengths.len() == i => {
+                // Columns that were saved with another length than the model's own mean another factor.
+                let near = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < NEAR;
+                if !norms.is_none_or(|norms| norms.iter().zip(&lengths).all(near)) {
+                    return Ok(None);
+                }
+                (own, lengths)
+            }
             _ => return Err(Error::Data(format!("lacks {i} actions for {n} rows"))),
         };
-        match saved.take(NORMS) {
-            Some(norms) if norms.len() == i => actions.1 = norms,
-            Some(norms) => return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len()))),
-            None => {}
-        }
         if factor.len() != i * i {
             return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", factor.len())));
         }
         let posterior = Self::new(of, compute, data, actions, Factor::from_lower(factor)?, projected)?;
         Ok(Some(Self { report: saved.solve, ..posterior }))
-    }
-}
-
-impl Cagp {
-    /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and
-    /// observations of that time; none if nothing was saved.
-    ///
-    /// # Errors
-    /// [`Error::Data`] when the sizes do not match.
-    pub fn restored(
-        &self,
-        compute: Compute,
-        data: Observations,
-        saved: SavedPosterior,
-    ) -> Result<Option<CagpPosterior>> {
-        self.actions.check(data.n())?;
-        let (basis, norms) = self.actions.unit(&Scope::new(compute)?)?;
-        let own = Some((basis, to_f64(norms)?));
-        CagpPosterior::from_arrays(LatentModel::gaussian(&self.prior, &self.likelihood), compute, data, own, saved)
-    }
-}
-
-impl IterativeCagp {
-    /// As [`Cagp::restored`].
-    ///
-    /// # Errors
-    /// [`Error::Data`] when the sizes do not match.
-    pub fn restored(
-        &self,
-        compute: Compute,
-        data: Observations,
-        saved: SavedPosterior,
-    ) -> Result<Option<CagpPosterior>> {
-        CagpPosterior::from_arrays(LatentModel::gaussian(&self.prior, &self.likelihood), compute, data, None, saved)
     }
 }

@@ -19,12 +19,11 @@ use super::Batch;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood};
+use crate::likelihoods::Gaussian;
 use crate::models::Observations;
-use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::gp_model::{GpModel, Size, gaussian_parts};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
-use crate::models::start::start;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
 use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
@@ -108,17 +107,7 @@ impl GpModel for CgGp {
         format!("Matrix-free exact Gaussian process with a preconditioner of rank {rank} and {probes} probes")
     }
 
-    fn prior(&self) -> &Prior {
-        &self.prior
-    }
-
-    fn likelihood(&self) -> &dyn Likelihood {
-        &self.likelihood
-    }
-
-    fn start(&mut self, data: &Observations, units: &UserUnits) {
-        start(&mut self.likelihood, std::iter::empty(), data, units);
-    }
+    gaussian_parts!();
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (rank, probes) = (self.options.rank.min(size.rows) as f64, self.options.count as f64);

@@ -14,18 +14,17 @@ pub use options::ExactOptions;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood};
+use crate::likelihoods::Gaussian;
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData};
-use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::gp_model::{GpModel, Size, Training, gaussian_parts};
 use crate::models::moments::moments;
 use crate::models::posterior::{
     self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine,
     subtract_gram,
 };
 use crate::models::prior::Prior;
-use crate::models::start::start;
 use crate::models::{Batch, Model, Observations, fit};
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
@@ -102,17 +101,7 @@ impl GpModel for ExactGp {
         "Exact Gaussian process".into()
     }
 
-    fn prior(&self) -> &Prior {
-        &self.prior
-    }
-
-    fn likelihood(&self) -> &dyn Likelihood {
-        &self.likelihood
-    }
-
-    fn start(&mut self, data: &Observations, units: &UserUnits) {
-        start(&mut self.likelihood, std::iter::empty(), data, units);
-    }
+    gaussian_parts!();
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         size.data(compute) + 2.5 * compute.precision.bytes() as f64 * (size.rows as f64).powi(2)

@@ -40,7 +40,7 @@ impl ModelOptions for ExactOptions {
         Ok(Box::new(self.model(prior)))
     }
 
-    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
+    fn leaves_one_out(&self) -> bool {
         true
     }
 

@@ -156,6 +156,24 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     }
 }
 
+/// What models with one `prior` and Gaussian noise as their `likelihood` offer in the same way.
+macro_rules! gaussian_parts {
+    () => {
+        fn prior(&self) -> &$crate::models::prior::Prior {
+            &self.prior
+        }
+
+        fn likelihood(&self) -> &dyn $crate::likelihoods::Likelihood {
+            &self.likelihood
+        }
+
+        fn start(&mut self, data: &$crate::models::Observations, units: &$crate::models::gp_model::UserUnits) {
+            $crate::models::start::start(&mut self.likelihood, std::iter::empty(), data, units);
+        }
+    };
+}
+pub(in crate::models) use gaussian_parts;
+
 /// Cloning behind a pointer. Every model that is [`Clone`] implements it.
 pub trait CloneModel {
     /// A copy with parameters of its own.

@@ -130,8 +130,8 @@ pub trait ModelOptions: Debug + Send + Sync {
     }
 
     /// Whether its posteriors [leave rows out](crate::models::posterior::LeaveOneOut) in closed form, for Gaussian
-    /// targets. The argument says whether rows have known noise.
-    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
+    /// targets.
+    fn leaves_one_out(&self) -> bool {
         false
     }
 

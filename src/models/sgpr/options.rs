@@ -53,7 +53,7 @@ impl ModelOptions for SgprOptions {
         })
     }
 
-    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
+    fn leaves_one_out(&self) -> bool {
         true
     }
 

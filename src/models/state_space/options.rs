@@ -23,7 +23,7 @@ impl ModelOptions for StateSpaceOptions {
         Ok(Box::new(StateSpaceGp { prior, likelihood: Gaussian::new(0.1) }))
     }
 
-    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
+    fn leaves_one_out(&self) -> bool {
         true
     }
 

@@ -1,6 +1,7 @@
-//! Matrices `[n, i]` that grow by columns: dense blocks next to each other, and block-sparse ones.
+//! Matrices `[L n, i]` that grow by columns: dense blocks next to each other, and block-sparse ones. The rows are those
+//! of L latent functions, one function below the other.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
@@ -15,7 +16,17 @@ pub struct Basis {
 #[expect(clippy::large_enum_variant, reason = "a basis has a few dozen groups; handles of tensors are what is large")]
 enum Group {
     Dense(Tensor<2>),
-    Sparse(BlockSparse),
+    Sparse(Sparse),
+}
+
+/// Block-sparse columns.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct Sparse {
+    /// `[n]` numbers for each latent function, in the same blocks.
+    pub blocks: Vec<BlockSparse>,
+    /// Whether every latent function has its own columns, function after function.
+    pub apart: bool,
 }
 
 /// Narrower dense groups are joined once they have this many columns together.
@@ -29,7 +40,29 @@ impl Basis {
 
     /// Block-sparse columns.
     pub fn sparse(blocks: BlockSparse) -> Self {
-        Self { groups: vec![Group::Sparse(blocks)] }
+        Self::of_functions(vec![blocks], false)
+    }
+
+    /// Block-sparse columns with numbers for each of some latent functions in the same blocks. Each column belongs to
+    /// all functions, or with `apart` to one, function after function.
+    pub fn of_functions(blocks: Vec<BlockSparse>, apart: bool) -> Self {
+        Self { groups: vec![Group::Sparse(Sparse { blocks, apart })] }
+    }
+
+    /// The same columns in another type.
+    ///
+    /// # Errors
+    /// What making blocks reports.
+    pub fn cast(&self, dtype: DType) -> Result<Self> {
+        let cast =
+            |blocks: &BlockSparse| BlockSparse::new(blocks.values().clone().cast(dtype), blocks.offsets().to_vec());
+        let of = |group: &Group| match group {
+            Group::Dense(columns) => Ok(Group::Dense(columns.clone().cast(dtype))),
+            Group::Sparse(Sparse { blocks, apart }) => {
+                Ok(Group::Sparse(Sparse { blocks: blocks.iter().map(cast).collect::<Result<_>>()?, apart: *apart }))
+            }
+        };
+        Ok(Self { groups: self.groups.iter().map(of).collect::<Result<_>>()? })
     }
 
     /// Number of columns i.
@@ -124,13 +157,13 @@ impl Basis {
 
     /// The only group, dense columns or blocks, if there is exactly one.
     #[doc(hidden)]
-    pub fn single(&self) -> Option<std::result::Result<&Tensor<2>, &BlockSparse>> {
+    pub fn single(&self) -> Option<std::result::Result<&Tensor<2>, &Sparse>> {
         if self.groups.len() == 1 { self.parts().next() } else { None }
     }
 
     /// The groups in order: dense columns or blocks.
     #[doc(hidden)]
-    pub fn parts(&self) -> impl Iterator<Item = std::result::Result<&Tensor<2>, &BlockSparse>> {
+    pub fn parts(&self) -> impl Iterator<Item = std::result::Result<&Tensor<2>, &Sparse>> {
         self.groups.iter().map(|group| match group {
             Group::Dense(columns) => Ok(columns),
             Group::Sparse(blocks) => Err(blocks),
@@ -146,21 +179,21 @@ impl Group {
     fn len(&self) -> usize {
         match self {
             Self::Dense(columns) => columns.dims()[1],
-            Self::Sparse(blocks) => blocks.len(),
+            Self::Sparse(sparse) => sparse.count(),
         }
     }
 
     fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(columns) => columns.clone().cast(z.dtype()).transpose().matmul(z.clone()),
-            Self::Sparse(blocks) => blocks.transposed_times(z),
+            Self::Sparse(sparse) => sparse.transposed_times(z),
         }
     }
 
     fn times(&self, u: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(columns) => columns.clone().matmul(u.cast(columns.dtype())),
-            Self::Sparse(blocks) => blocks.times(u),
+            Self::Sparse(sparse) => sparse.times(u),
         }
     }
 
@@ -168,9 +201,10 @@ impl Group {
         match self {
             Self::Dense(columns) if count == columns.dims()[1] => columns.clone(),
             Self::Dense(columns) => columns.clone().narrow(1, first, count),
-            Self::Sparse(blocks) => {
-                let eye = Tensor::<2>::eye(blocks.len(), &blocks.values().device()).cast(blocks.values().dtype());
-                self.times(eye.narrow(1, first, count))
+            Self::Sparse(sparse) => {
+                let values = sparse.blocks[0].values();
+                let eye = Tensor::<2>::eye(sparse.count(), &values.device()).cast(values.dtype());
+                sparse.times(eye.narrow(1, first, count))
             }
         }
     }
@@ -180,5 +214,34 @@ impl Group {
             Self::Dense(columns) => columns,
             Self::Sparse(_) => self.columns(0, self.len()),
         }
+    }
+}
+
+impl Sparse {
+    /// Number of columns i.
+    fn count(&self) -> usize {
+        self.blocks[0].len() * if self.apart { self.blocks.len() } else { 1 }
+    }
+
+    /// Sᵀ Z `[i, t]` for `z [L n, t]`.
+    fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
+        let n = z.dims()[0] / self.blocks.len();
+        let part = |(l, own): (usize, &BlockSparse)| own.transposed_times(&z.clone().narrow(0, l * n, n));
+        let mut parts: Vec<_> = self.blocks.iter().enumerate().map(part).collect();
+        let first = parts.remove(0);
+        match self.apart && !parts.is_empty() {
+            true => Tensor::cat([vec![first], parts].concat(), 0),
+            false => parts.into_iter().fold(first, |sum, part| sum + part),
+        }
+    }
+
+    /// S U `[L n, t]` for `u [i, t]`.
+    fn times(&self, u: Tensor<2>) -> Tensor<2> {
+        let part = |(l, own): (usize, &BlockSparse)| match self.apart {
+            true => own.times(u.clone().narrow(0, l * own.len(), own.len())),
+            false => own.times(u.clone()),
+        };
+        let mut parts: Vec<_> = self.blocks.iter().enumerate().map(part).collect();
+        if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
     }
 }

@@ -72,11 +72,11 @@ pub trait LinearSystem: LinearOperator + Debug {
         None
     }
 
-    /// The covariances `[n, t]` of the latent values with those at inputs `[t, d]`, if all belong to one function of
-    /// the inputs.
+    /// The covariances `[n, L t]` of the latent values with those of all L latent functions at inputs `[t, d]`, function
+    /// after function.
     ///
     /// # Errors
-    /// [`Error::Usage`] if they do not, [`Error::Shape`] for other columns.
+    /// [`Error::Usage`] if there are no inputs, [`Error::Shape`] for other columns.
     fn cross(&self, _inputs: &Tensor<2>) -> Result<Tensor<2>> {
         Err(Error::Usage("this linear system has no inputs to compare others with: choose another policy".into()))
     }

@@ -21,6 +21,8 @@ pub mod preconditioner;
 mod probes;
 pub mod tridiagonal;
 
+#[doc(hidden)]
+pub use basis::Sparse;
 pub use cg::{CgOptions, cg};
 pub use covariance::NoisyCovariance;
 pub use itergp::itergp;

@@ -1,7 +1,6 @@
 //! New actions in Newton's method: their choice, their products with K, and their place in the small system.
 
-use super::NewtonOptions;
-use super::directions::NewtonPolicy;
+use super::linearised::{Linearised, State};
 use super::low_rank::{Inner, LowRank};
 use super::sites::Sites;
 use super::small::Small;
@@ -14,6 +13,7 @@ use crate::models::prior::Prior;
 use crate::scope::to_f64;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
+use crate::solvers::policies::{Actor, Policy};
 
 /// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
 const NEW: f64 = 16.0;
@@ -24,28 +24,28 @@ const CANCELLED: f64 = 0.1;
 impl Problem<'_> {
     /// `K s`. Latent functions that share one covariance need one product.
     pub fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let n = self.observed.rows.len();
+        let (at, n) = (&self.observed.at, self.observed.rows.len());
         let of = |prior: &Prior, s: &[f64]| {
-            let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
-            to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
+            let columns = at.scope.matrix(&transposed(s, n), n, s.len() / n);
+            to_f64(prior.covariance(at.scope, &at.batch.x).times(&columns)?.transpose())
         };
-        if let [prior] = self.priors {
+        if let [prior] = at.priors {
             return of(prior, s);
         }
-        let each = self.priors.iter().zip(s.chunks_exact(n));
+        let each = at.priors.iter().zip(s.chunks_exact(n));
         let zero = |s: &[f64]| s.iter().all(|s| *s == 0.0);
         let products = each.map(|(prior, s)| if zero(s) { Ok(s.to_vec()) } else { of(prior, s) });
         Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Takes one more action, or one for each class, or returns why there is none.
-    pub fn act(
+    pub(super) fn act(
         &self,
         space: &mut Space,
         (small, solution): (&mut Option<Small>, &mut Solution),
         (sites, above, near): (&Sites, &[f64], Option<(&LowRank, &Inner)>),
+        (policy, actor): (&dyn Policy, &mut Box<dyn Actor>),
         least: f64,
-        options: &NewtonOptions,
     ) -> Result<Option<Stop>> {
         let Solution { kv, v } = &solution;
         let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
@@ -63,17 +63,11 @@ impl Problem<'_> {
             let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
-        let s = match near {
-            Some((near, inner)) => near.preconditioned(inner, sites, &s)?,
-            None => options.policy.action(s, space, sites),
-        };
-        let (mut reason, before) = (None, space.taken);
         // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
         // gradient itself is the next action.
-        let latents = self.observed.density.latents();
-        let fits = before + latents <= options.actions;
-        if options.policy == NewtonPolicy::ClassGradients && sites.centred && fits {
-            let product = if self.priors.len() == 1 { Some(self.product(&s)?) } else { None };
+        let (mut reason, before, latents) = (None, space.taken, self.observed.at.functions.0);
+        if policy.per_class() && sites.centred && before + latents <= self.budget {
+            let product = if self.observed.at.priors.len() == 1 { Some(self.product(&s)?) } else { None };
             space.multiplied += usize::from(product.is_some());
             for class in 0..latents {
                 let known = product.as_ref().map(|product| sites.of_class(product, class));
@@ -85,12 +79,36 @@ impl Problem<'_> {
             }
             return Ok(reason.filter(|_| space.taken == before));
         }
-        for part in sites.parts(s) {
-            reason = self.add(space, small, (sites, above), part, None)?;
-            if reason.is_none() {
-                solution.extend(space, small.as_ref());
+        let mut tried = Vec::new();
+        // Of actions that do not follow the gradient, those of one class may depend on those of the others.
+        for _ in 0..latents {
+            // One action after another.
+            let block = match near {
+                Some((near, inner)) => near.preconditioned(inner, sites, &s)?,
+                None => {
+                    let system = Linearised::new(self.wide, sites, above);
+                    let state = State { system: &system, space, gradient: &s };
+                    let Some(block) = actor.next(&state, 1)? else { return Ok(Some(Stop::Exhausted)) };
+                    to_f64(block.transpose())?
+                }
+            };
+            if block == tried {
                 break;
             }
+            for s in block.chunks_exact(space.n).take(self.budget.saturating_sub(before)) {
+                for part in sites.parts(s.to_vec()) {
+                    let why_not = self.add(space, small, (sites, above), part, None)?;
+                    reason = reason.or(why_not);
+                    if why_not.is_none() {
+                        solution.extend(space, small.as_ref());
+                        break;
+                    }
+                }
+            }
+            if space.taken > before {
+                return Ok(None);
+            }
+            tried = block;
         }
         Ok(reason)
     }
@@ -102,7 +120,8 @@ impl Problem<'_> {
 
     /// How many actions each direction gives: one for each latent function, less one if they sum to 0 in each row.
     fn parts(&self) -> usize {
-        self.observed.density.latents() - usize::from(self.observed.density.is_centred())
+        let (latents, centred) = self.observed.at.functions;
+        latents - usize::from(centred)
     }
 
     /// Takes at most `most` actions along the directions that data say most about at these sites. The mean needs no
@@ -110,7 +129,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
-    pub fn explain(
+    pub(super) fn explain(
         &self,
         space: &mut Space,
         small: Small,
@@ -166,7 +185,7 @@ impl Problem<'_> {
         if let Some(small) = &small {
             let whole = left;
             left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-            if left <= NEW * epsilon(self.scope) * whole {
+            if left <= NEW * epsilon(self.observed.at.scope) * whole {
                 return Ok(Some(Stop::Dependent));
             }
             if left < CANCELLED * whole {

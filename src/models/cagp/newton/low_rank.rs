@@ -8,9 +8,9 @@ use super::sites::Sites;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, registers, view, view_mut};
+use crate::models::cagp::evaluation::Evaluation;
 use crate::models::posterior::combine;
 use crate::models::prior::Prior;
-use crate::scope::Scope;
 use crate::solvers::blocks::scale_rows;
 use crate::solvers::{NoisyCovariance, pivoted_cholesky};
 
@@ -35,15 +35,15 @@ impl LowRank {
     ///
     /// # Errors
     /// What columns of K and their factorisation report.
-    pub fn new(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usize, rank: usize) -> Result<Self> {
-        let none = Tensor::<1>::zeros([x.dims()[0]], (scope.device(), scope.dtype()));
+    pub fn new(at: &Evaluation, rank: usize) -> Result<Self> {
+        let none = Tensor::<1>::zeros([at.rows()], (at.scope.device(), at.scope.dtype()));
         let of = |prior: &Prior| {
-            let matrix = NoisyCovariance::new(&prior.kernel, scope, x.clone(), none.clone())?;
+            let matrix = NoisyCovariance::new(&prior.kernel, at.scope, at.batch.x.clone(), none.clone())?;
             let found = pivoted_cholesky(&matrix, rank, 0.0)?;
             let rank = found.rank();
             Ok((found.lower, rank))
         };
-        Ok(Self { factors: priors.iter().map(of).collect::<Result<_>>()?, latents })
+        Ok(Self { factors: at.priors.iter().map(of).collect::<Result<_>>()?, latents: at.functions.0 })
     }
 
     fn of(&self, latent: usize) -> (&[f64], usize) {

@@ -1,14 +1,14 @@
 //! The rows that Newton's method is for, with what is known about them before it.
 
-use burn::tensor::Tensor;
+use std::sync::Arc;
 
+use super::fixed::Fixed;
 use super::sites::{Sites, of_row};
 use super::small::Small;
 use crate::device::is_host;
 use crate::error::Result;
-use crate::likelihoods::{Density, Likelihood, Row, Targets};
-use crate::models::Batch;
-use crate::models::prior::{Prior, repeated};
+use crate::likelihoods::{Density, Row};
+use crate::models::cagp::evaluation::{Evaluation, checked_rows};
 use crate::scope::{Scope, to_f64};
 
 /// How often sites are recomputed from the distribution that they lead to. In training a few times: the bound holds for
@@ -33,26 +33,28 @@ const ROUNDING_OF_GPU: f64 = 1e-6;
 const LEFT: f64 = 1e-12;
 
 /// Rows with their targets, and the prior means of their latent values.
-#[derive(Clone, Copy)]
-pub struct Observed<'a> {
-    /// The likelihood of targets given latent values f.
-    pub likelihood: &'a dyn Likelihood,
-    /// Its density.
-    pub density: &'a dyn Density,
+pub(in crate::models::cagp) struct Observed<'a> {
+    /// The model at these rows.
+    pub at: Evaluation<'a>,
+    /// The density of targets given latent values f.
+    pub density: Arc<dyn Density>,
     /// The rows.
-    pub rows: &'a [Row],
-    /// The same as tensors, in this evaluation.
-    pub batch: (&'a Scope, &'a Batch),
+    pub rows: Vec<Row>,
     /// Prior means `[L n]`.
-    pub mean: &'a [f64],
+    pub mean: Vec<f64>,
     /// Whether averaged sites are for a posterior and have to settle.
-    pub settle: bool,
+    settle: bool,
 }
 
-impl Observed<'_> {
+impl<'a> Observed<'a> {
+    pub fn new(at: Evaluation<'a>, settle: bool) -> Result<Self> {
+        let (density, rows) = (at.likelihood.density(), checked_rows(at.likelihood, at.batch)?);
+        Ok(Self { at, density, rows, mean: to_f64(at.means()?)?, settle })
+    }
+
     /// The sites at f `[L n]`.
     pub fn sites(&self, f: Vec<f64>) -> Sites {
-        Sites::at(self.density, self.rows, f)
+        Sites::at(&*self.density, &self.rows, f)
     }
 
     /// `ln p(y | f)` for f `[L n]`.
@@ -64,53 +66,45 @@ impl Observed<'_> {
 
     /// f − m for f `[L n]`.
     pub fn above(&self, f: &[f64]) -> Vec<f64> {
-        f.iter().zip(self.mean).map(|(f, m)| f - m).collect()
+        f.iter().zip(&self.mean).map(|(f, m)| f - m).collect()
     }
 
     /// f for f − m `[L n]`.
     pub fn latent(&self, above: &[f64]) -> Vec<f64> {
-        above.iter().zip(self.mean).map(|(above, m)| above + m).collect()
+        above.iter().zip(&self.mean).map(|(above, m)| above + m).collect()
     }
 
     /// The rows' average log densities `[n]` over `N(mean, spread)`, with their slopes in the means `[L, n]` and in the
     /// variances `[L, n]` or covariances `[L L, n]`.
     pub fn expectations(&self, mean: &[f64], spread: &[f64]) -> Result<(Vec<f64>, [Vec<f64>; 2])> {
-        let ((plain, batch), n) = (self.batch, self.rows.len());
+        let Evaluation { likelihood, scope: plain, batch, .. } = self.at;
+        let n = self.rows.len();
         let scope = Scope::training(plain.compute())?.with_budget(plain.budget());
         let leaf = |of: &[f64]| scope.matrix_in(of, of.len() / n, n, scope.wide()).require_grad();
         let leaves = [leaf(mean), leaf(spread)];
         let [m, v] = leaves.clone();
-        let values = self.likelihood.expected_log_density(&scope, m, v, &batch.y, batch.auxiliary.as_ref())?;
+        let values = likelihood.expected_log_density(&scope, m, v, &batch.y, batch.auxiliary.as_ref())?;
         let slopes = values.clone().sum().backward();
         let [in_mean, in_spread] = leaves.map(|of| to_f64(of.grad(&slopes).unwrap_or_else(|| of.inner().zeros_like())));
         Ok((to_f64(values)?, [in_mean?, in_spread?]))
     }
 
-    /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. They are
-    /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls. Sites that have to
-    /// settle then go a shorter part of the way.
-    ///
-    /// `prior` are the prior variances `[L n]`. For sites and their system, `tell` gives the latent means minus the
-    /// prior means `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the
-    /// covariances `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
-    pub fn averaged(
-        &self,
-        mut now: (Sites, Small),
-        prior: &[f64],
-        (tell, diverged): (impl Fn(&Sites, &Small) -> Result<Vec<f64>>, impl Fn(&Sites, &Small) -> Result<f64>),
-        solve: impl Fn(&Sites) -> Result<Small>,
-    ) -> Result<(Sites, Small)> {
-        let host = is_host(self.batch.0.device());
+    /// Sites averaged over the latent distribution, and the system of some actions there, starting from those at its
+    /// mode. They are averaged anew over the distribution that they lead to, unless the evidence lower bound falls.
+    /// Sites that have to settle then go a shorter part of the way.
+    pub fn averaged(&self, mut now: (Sites, Small), actions: &Fixed) -> Result<(Sites, Small)> {
+        let prior = to_f64(self.at.variances()?)?;
+        let host = is_host(self.at.scope.device());
         let (rounding, settled) = if host { (ROUNDING, SETTLED) } else { (ROUNDING_OF_GPU, SETTLED_ON_GPU) };
         // The best sites so far with their system, their bound, and the averages over their distribution.
         let mut best: Option<((Sites, Small), f64, Sites)> = None;
         let mut length = 1.0;
         for round in 0..=if self.settle { MOST_ROUNDS } else { ROUNDS } {
-            let told = tell(&now.0, &now.1)?;
-            let (above, explained) = told.split_at(self.mean.len());
-            let spread = left(prior, explained, self.rows.len());
+            let rows = actions.ks.rows(&now.0, &now.1)?;
+            let (above, explained) = rows.split_at(self.mean.len());
+            let spread = left(&prior, explained, self.rows.len());
             let (next, expected) = Sites::expected(self, self.latent(above), &spread)?;
-            let bound = expected - diverged(&now.0, &now.1)?;
+            let bound = expected - now.1.divergence(actions.noise(&now.0))?;
             let falls = |(_, highest, _): &(_, f64, _)| bound < highest - rounding * highest.abs();
             if bound.is_nan() || best.as_ref().is_some_and(falls) {
                 let Some((kept, bound, next)) = best else { return Ok(now) };
@@ -119,7 +113,7 @@ impl Observed<'_> {
                     return Ok(kept);
                 }
                 let sites = kept.0.towards(&next, length);
-                now = (sites.clone(), solve(&sites)?);
+                now = (sites.clone(), actions.at(&sites)?);
                 best = Some((kept, bound, next));
                 continue;
             }
@@ -129,20 +123,11 @@ impl Observed<'_> {
                 break;
             }
             let sites = now.0.towards(&next, length);
-            let small = solve(&sites)?;
+            let small = actions.at(&sites)?;
             best = Some((std::mem::replace(&mut now, (sites, small)), bound, next));
         }
         Ok(now)
     }
-}
-
-/// The rows of a batch, after a check that the likelihood takes their targets.
-pub(super) fn rows(likelihood: &dyn Likelihood, batch: &Batch) -> Result<Vec<Row>> {
-    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-    let y = to_f64(batch.y.clone())?;
-    let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-    likelihood.check(targets, None)?;
-    Ok(targets.rows(likelihood.auxiliary()).collect())
 }
 
 /// The part that remains of prior variances `[L n]` of n rows, or of the rows' covariances.
@@ -159,10 +144,4 @@ fn left(prior: &[f64], explained: &[f64], n: usize) -> Vec<f64> {
         left[diagonal].iter_mut().zip(each).for_each(|(left, own)| *left = own);
     }
     left
-}
-
-/// Prior variances `[L n]`.
-pub(super) fn variances(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usize) -> Result<Vec<f64>> {
-    let each = priors.iter().map(|prior| to_f64(prior.covariance(scope, x).diagonal_wide()?));
-    Ok(repeated(each.collect::<Result<_>>()?, latents).concat())
 }

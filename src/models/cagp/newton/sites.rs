@@ -31,7 +31,12 @@ pub struct Sites {
 const CONVEX: f64 = 0.01;
 
 /// The latent values of a row. Values of several functions are collected in `values`.
-pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut Vec<f64>) -> &'a [f64] {
+pub(in crate::models::cagp) fn of_row<'a>(
+    f: &'a [f64],
+    row: usize,
+    rows: usize,
+    values: &'a mut Vec<f64>,
+) -> &'a [f64] {
     if f.len() == rows {
         return &f[row..=row];
     }
@@ -65,8 +70,8 @@ impl Sites {
     ///
     /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
     /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.
-    pub(super) fn expected(of: &Observed, mean: Vec<f64>, spread: &[f64]) -> Result<(Self, f64)> {
-        let (latents, n) = (of.density.latents(), of.rows.len());
+    pub(in crate::models::cagp) fn expected(of: &Observed, mean: Vec<f64>, spread: &[f64]) -> Result<(Self, f64)> {
+        let (latents, n) = (of.at.functions.0, of.rows.len());
         let (values, [gradient, slopes]) = of.expectations(&mean, spread)?;
         let total = values.iter().sum();
         let at = of.sites(mean);
@@ -111,6 +116,11 @@ impl Sites {
             from.iter().zip(to).map(|(from, to)| (to - from).abs()).fold(0.0, f64::max) / size
         };
         share(&self.f, &to.f, 1.0).max(share(&self.curvature, &to.curvature, f64::MIN_POSITIVE))
+    }
+
+    /// ŷ − m `[L n]`, for f − m `[L n]`.
+    pub(super) fn targets(&self, above: &[f64]) -> Vec<f64> {
+        above.iter().zip(self.spread(&self.gradient)).map(|(h, g)| h + g).collect()
     }
 
     /// `W⁻¹ s`, for `s` in the span of `W`.

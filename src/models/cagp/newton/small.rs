@@ -1,11 +1,12 @@
 //! The small system of some actions at some sites.
 
+use super::super::numbers::Numbers;
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 
 /// `M a = Sᵀ(ŷ − m)` with `M = Sᵀ(K + W⁻¹)S`.
-pub(super) struct Small {
+pub struct Small {
     /// The factor of M.
     pub factor: Factor<f64>,
     /// `Sᵀ(ŷ − m)`.
@@ -19,6 +20,12 @@ impl Small {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
         Ok(Self { factor, projected, weights })
+    }
+
+    /// From S, SᵀKS, the curvature d `[L n]` of sites and ŷ − m `[L n]`.
+    pub fn at(s: &Numbers, mut gram: Vec<f64>, curvature: &[f64], targets: &[f64]) -> Result<Self> {
+        s.add_noise(curvature, &mut gram);
+        Self::new(Factor::new(gram, "Sᵀ(K + W⁻¹)S")?, s.project(targets))
     }
 
     /// The divergence of the posterior from the prior, for `N = SᵀW⁻¹S` `[i, i]`:

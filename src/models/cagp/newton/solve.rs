@@ -3,20 +3,22 @@
 
 use burn::tensor::Tensor;
 
-use super::NewtonOptions;
+use super::fixed::Fixed;
+use super::linearised::Linearised;
 use super::low_rank::LowRank;
-use super::observed::{Observed, variances};
-use super::report::NewtonReport;
+use super::observed::Observed;
+use super::options::{NewtonOptions, NewtonReport};
 use super::sites::Sites;
 use super::small::Small;
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
-use crate::models::cagp::site_rule::SiteRule;
-use crate::models::prior::Prior;
-use crate::scope::Scope;
+use crate::models::cagp::SiteRule;
+use crate::models::cagp::evaluation::Evaluation;
+use crate::models::cagp::products::Products;
 use crate::solvers::itergp::Stop;
+use crate::solvers::policies::{Actor, Policy, SolveState};
 
 /// Most halvings of a step.
 pub(super) const HALVINGS: usize = 60;
@@ -48,17 +50,17 @@ pub struct Found {
 }
 
 /// The problem to solve: a posterior mode, with covariances through their products.
-pub struct Problem<'a> {
+pub(in crate::models::cagp) struct Problem<'a> {
     /// The rows, and the prior means of their latent values.
     pub observed: Observed<'a>,
-    /// The priors of the latent functions: one for all of them, or one for each.
-    pub priors: &'a [Prior],
-    /// The scope of the evaluation.
-    pub scope: &'a Scope,
-    /// Inputs `[n, d]`.
-    pub x: &'a Tensor<2>,
+    /// The same model in a wide scope, for policies.
+    pub wide: Evaluation<'a>,
     /// Where sites are taken, once the actions are known.
     pub rule: SiteRule,
+    /// Most actions in all.
+    pub budget: usize,
+    /// No more actions are taken when ‖g − v‖ / ‖g‖ is at most this.
+    pub relative: f64,
 }
 
 /// The state of Newton's method.
@@ -94,6 +96,15 @@ impl Solution {
     }
 }
 
+/// Chooses nothing.
+struct Idle;
+
+impl Actor for Idle {
+    fn next(&mut self, _state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+        Ok(None)
+    }
+}
+
 impl Problem<'_> {
     /// Climbs from the prior mean, or from given actions `[i, L n]` with their weights.
     ///
@@ -105,8 +116,9 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// [`Error::NotFinite`] when values are not finite, and what products report.
-    pub fn solve(&self, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
-        let mut space = Space { n: self.observed.mean.len(), ..Space::default() };
+    pub fn solve(&self, policy: &dyn Policy, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
+        let functions = self.observed.at.functions;
+        let mut space = Space { n: self.observed.mean.len(), functions, ..Space::default() };
         // f = m + T a, v = S a.
         let mut weights: Vec<f64> = Vec::new();
         if let Some((actions, known)) = from {
@@ -116,15 +128,19 @@ impl Problem<'_> {
             (space.actions, weights) = (actions.to_vec(), known.to_vec());
             (space.taken, space.multiplied) = (known.len(), known.len());
         }
-        let latents = self.observed.density.latents();
-        let low = |rank: usize| LowRank::new(self.priors, self.scope, self.x, latents, rank);
-        let most = if options.explain { self.directions_for(options.actions) } else { 0 };
-        let mut near = options.policy.rank().map(|rank| low(rank.max(most))).transpose()?;
+        let low = |rank: usize| LowRank::new(&self.observed.at, rank);
+        let most = if options.explain { self.directions_for(self.budget) } else { 0 };
+        let mut near = policy.rank().map(|rank| low(rank.max(most))).transpose()?;
         let (mut stop, mut halvings, mut explained) = (None, 0, !options.explain);
+        let start = self.observed.sites(self.observed.mean.clone());
+        let system = Linearised::new(self.wide, &start, &vec![0.0; space.n]);
+        let most = functions.0 * self.directions_for(self.budget);
+        // An approximation of K takes the actor's place.
+        let mut actor: Box<dyn Actor> = if near.is_some() { Box::new(Idle) } else { policy.start(&system, most)? };
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
             let (residual, scale) = self.residual(&sites, &v)?;
-            if residual <= options.relative * scale {
+            if residual <= self.relative * scale {
                 stop = stop.or(Some(Stop::Converged));
             }
             let (before, mut reason) = (space.taken, None);
@@ -132,9 +148,10 @@ impl Problem<'_> {
             let solver = near.as_ref().zip(inner.as_ref());
             let mut solution = Solution::new(&space, small.as_ref());
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
-                let least = options.relative * scale;
-                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above, solver), least, options)?;
-                if space.taken == options.actions {
+                let least = self.relative * scale;
+                let chooser = (policy, &mut actor);
+                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above, solver), chooser, least)?;
+                if space.taken == self.budget {
                     stop = stop.or(Some(Stop::Budget));
                 }
                 if reason.is_some() {
@@ -165,7 +182,7 @@ impl Problem<'_> {
             if idle && change <= options.settled {
                 stop = stop.or(reason);
             }
-            let left = options.actions.saturating_sub(space.taken);
+            let left = self.budget.saturating_sub(space.taken);
             if !explained && idle && stop.is_some() && left > 0 && change <= options.settled {
                 let near = match near.take() {
                     Some(near) => near,
@@ -186,7 +203,7 @@ impl Problem<'_> {
                 // The posterior's mean is one more step, in full. If it leads astray, as it may before the steps have
                 // settled, pseudo-targets `f + W⁻¹v` make f the mean.
                 let (to, pull) = self.place(&space, &small.weights);
-                let start = self.observed.log_density(self.observed.mean);
+                let start = self.observed.log_density(&self.observed.mean);
                 if !keeps(start, self.log_posterior(&f, &v), self.log_posterior(&to, &pull)) {
                     sites.gradient = v;
                     small = space.at(&sites, &above)?.unwrap_or(small);
@@ -213,15 +230,9 @@ impl Problem<'_> {
         if self.rule == SiteRule::Mode {
             return Ok((sites, small));
         }
-        let functions = (self.observed.density.latents(), sites.centred);
-        let prior = variances(self.priors, self.scope, self.x, functions.0)?;
-        let tell = |_: &Sites, small: &Small| Ok(space.told(small, functions));
-        let solve = |sites: &Sites| {
-            let small = space.at(sites, &self.observed.above(&sites.f))?;
-            small.ok_or_else(|| Error::NotFinite("the first action of Newton's method".into()))
-        };
-        let diverged = |sites: &Sites, small: &Small| small.divergence(space.noise(sites));
-        self.observed.averaged((sites, small), &prior, (tell, diverged), solve)
+        let (observed, gram, settled) = (&self.observed, space.gram()?, 0.0);
+        let actions = Fixed { observed, s: space.numbers(), gram, ks: space, settled };
+        observed.averaged((sites, small), &actions)
     }
 
     /// f and v for weights of the actions.
@@ -251,7 +262,7 @@ impl Problem<'_> {
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
         let density = self.observed.log_density(f);
-        let quadratic: f64 = f.iter().zip(self.observed.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
+        let quadratic: f64 = f.iter().zip(&self.observed.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
     }
 }

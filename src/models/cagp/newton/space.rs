@@ -1,11 +1,14 @@
 //! The span of the actions, and the small systems in it.
 
+use std::borrow::Cow;
+
 use super::sites::Sites;
 use super::small::Small;
 use crate::error::{Error, Result};
-use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
+use crate::models::cagp::numbers::Numbers;
+use crate::models::cagp::products::Products;
 use crate::models::cagp::rows;
 use crate::models::posterior::combine;
 
@@ -14,6 +17,8 @@ use crate::models::posterior::combine;
 pub struct Space {
     /// The number of latent values.
     pub n: usize,
+    /// The number of latent functions, and whether those of a row are correlated.
+    pub functions: (usize, bool),
     /// S.
     pub actions: Vec<f64>,
     /// T = K S.
@@ -35,9 +40,9 @@ impl Space {
         Some((&self.actions[from..], &self.products[from..]))
     }
 
-    /// `Sᵀ x`.
-    fn project(&self, x: &[f64]) -> Vec<f64> {
-        self.actions.chunks_exact(self.n).map(|column| dot(column, x)).collect()
+    /// S.
+    pub fn numbers(&self) -> Numbers<'_> {
+        Numbers::Dense(Cow::Borrowed(&self.actions), self.n)
     }
 
     /// `S u` or `T u`.
@@ -45,33 +50,10 @@ impl Space {
         if u.is_empty() { vec![0.0; self.n] } else { combine(columns, u) }
     }
 
-    /// `SᵀKS` `[i, i]`.
-    fn gram(&self) -> Vec<f64> {
-        let i = self.len();
-        let mut gram = vec![0.0; i * i];
-        let (s, t) = (view(&self.actions, self.n), view(&self.products, self.n));
-        product::set(view_mut(&mut gram, i), s, t.transpose(), 1.0);
-        (0..i * i).map(|e| 0.5 * (gram[e] + gram[e % i * i + e / i])).collect()
-    }
-
     /// `Sᵀ(K + W⁻¹)s`, for the product `t = K s`.
     pub fn crossed(&self, s: &[f64], t: &[f64], sites: &Sites) -> Vec<f64> {
         let product: Vec<f64> = t.iter().zip(sites.spread(s)).map(|(known, noise)| known + noise).collect();
-        self.project(&product)
-    }
-
-    /// Adds `SᵀW⁻¹S` to a matrix `[i, i]`.
-    fn add_noise(&self, sites: &Sites, matrix: &mut [f64]) {
-        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
-        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
-        product::add(view_mut(matrix, self.len()), spread, s.transpose(), 1.0);
-    }
-
-    /// `SᵀW⁻¹S` `[i, i]`.
-    pub fn noise(&self, sites: &Sites) -> Vec<f64> {
-        let mut noise = vec![0.0; self.len() * self.len()];
-        self.add_noise(sites, &mut noise);
-        noise
+        self.numbers().project(&product)
     }
 
     /// The system at sites. Needs no product with K.
@@ -79,16 +61,8 @@ impl Space {
         if self.len() == 0 {
             return Ok(None);
         }
-        let mut matrix = self.gram();
-        self.add_noise(sites, &mut matrix);
-        let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
-        let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
-        Small::new(factor, self.project(&targets)).map(Some)
-    }
-
-    /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances.
-    pub fn told(&self, small: &Small, functions: (usize, bool)) -> Vec<f64> {
-        rows::of_numbers(&self.products, &small.factor.clone().lower(), &small.weights, functions)
+        let small = Small::at(&self.numbers(), self.gram()?, &sites.curvature, &sites.targets(above))?;
+        Ok(Some(small))
     }
 
     /// Removes from `s` and its product `t` the part in the span of the actions, in the metric of M. Returns the
@@ -117,7 +91,7 @@ impl Space {
     pub fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
         let i = self.len();
         let lower = small.factor.clone().lower();
-        let mut known = self.gram();
+        let mut known = self.gram()?;
         congruence::whiten(view(&lower, i), view_mut(&mut known, i));
         let eigen = view(&known, i)
             .self_adjoint_eigen(faer::Side::Lower)
@@ -149,5 +123,23 @@ impl Space {
             *columns = fewer;
         }
         Ok(kept_weights)
+    }
+}
+
+impl Products for Space {
+    fn gram(&self) -> Result<Vec<f64>> {
+        let i = self.len();
+        let mut gram = vec![0.0; i * i];
+        let (s, t) = (view(&self.actions, self.n), view(&self.products, self.n));
+        product::set(view_mut(&mut gram, i), s, t.transpose(), 1.0);
+        Ok((0..i * i).map(|e| 0.5 * (gram[e] + gram[e % i * i + e / i])).collect())
+    }
+
+    fn times(&self, weights: &[f64]) -> Result<Vec<f64>> {
+        Ok(self.combined(&self.products, weights))
+    }
+
+    fn rows(&self, _sites: &Sites, small: &Small) -> Result<Vec<f64>> {
+        Ok(rows::of_numbers(&self.products, &small.factor.clone().lower(), &small.weights, self.functions))
     }
 }

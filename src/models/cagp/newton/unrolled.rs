@@ -8,65 +8,83 @@
 //! `(I + T (M − SᵀDT)⁻¹SᵀD)(Φ(f) − f)` to f. Its derivative in parameters, at the fixed point, is that of the fixed
 //! point itself.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 use faer::MatRef;
 use faer::linalg::solvers::DenseSolveCore;
 
 use super::sites::{FLAT, of_row};
-use super::tied::Noisy;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::dense::registers;
 use crate::linalg::{cholesky, cholesky_solve};
-use crate::models::cagp::span::Span;
+use crate::models::cagp::evaluation::{Evaluation, checked_rows};
+use crate::models::cagp::noisy::Noisy;
+use crate::models::cagp::products;
 use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Basis;
 
 /// The largest change of f by Φ, relative to the largest distance from the prior mean or to 1, at which f is near
 /// enough to a fixed point for a step of Newton's method. Elsewhere a step is Φ.
 const NEAR: f64 = 1e-2;
 
 /// The system of given actions.
-pub(super) struct Unrolled<'a> {
-    pub scope: &'a Scope,
-    pub density: &'a dyn Density,
-    pub rows: &'a [Row],
-    pub span: &'a Span,
+pub(in crate::models::cagp) struct Unrolled<'a> {
+    scope: &'a Scope,
+    density: Arc<dyn Density>,
+    rows: Vec<Row>,
+    /// S in the wide type.
+    s: Basis,
     /// T in the wide type `[L n, i]`.
-    pub products: Tensor<2>,
+    products: Tensor<2>,
     /// SᵀT `[i, i]`.
-    pub gram: Tensor<2>,
+    gram: Tensor<2>,
     /// m `[L n, 1]`.
-    pub mean: Tensor<2>,
+    mean: Tensor<2>,
 }
 
-impl Unrolled<'_> {
+impl<'a> Unrolled<'a> {
+    /// From S and K S.
+    pub fn new(at: &Evaluation<'a>, s: &Basis, ks: &Tensor<2>) -> Result<Self> {
+        let wide = at.scope.wide();
+        Ok(Self {
+            scope: at.scope,
+            density: at.likelihood.density(),
+            rows: checked_rows(at.likelihood, at.batch)?,
+            s: s.cast(wide)?,
+            products: ks.clone().cast(wide),
+            gram: products::gram(s, ks, wide)?,
+            mean: at.means()?,
+        })
+    }
+
     /// The latent values after a step from `f` `[L n]`, where gradient and curvature are `tied` `[2, L n]`.
     pub fn step(&self, f: Tensor<1>, tied: Tensor<2>) -> Result<Tensor<1>> {
-        let Self { span, products, gram, mean, .. } = self;
+        let Self { s, products, gram, mean, .. } = self;
         let f = f.unsqueeze_dim::<2>(1);
-        let Noisy { targets, spread, .. } =
-            Noisy::new(f.clone().squeeze_dim(1), tied.clone(), self.density.is_centred());
-        let [noise, _] = span.noise(&spread)?;
+        let Noisy { targets, spread } = Noisy::new(f.clone().squeeze_dim(1), tied.clone());
+        let [noise, _] = products::noise(s, &spread)?;
         let matrix = gram.clone() + noise;
         let lower = cholesky(matrix.clone(), "Sᵀ(K + W⁻¹)S")?;
-        let weights = cholesky_solve(lower, span.transposed_times(&(targets - mean.clone()))?)?;
+        let weights = cholesky_solve(lower, s.transposed_times(&(targets - mean.clone()))?)?;
         let next = mean.clone() + products.clone().matmul(weights.clone());
         let change = next.clone() - f.clone();
         let largest = |x: Tensor<2>| to_f64(x.detach().abs().max());
         if largest(change.clone())?[0] > NEAR * largest(next.clone() - mean.clone())?[0].max(1.0) {
             return Ok(next.squeeze_dim(1));
         }
-        let residual = tied.narrow(0, 0, 1).transpose() - span.times(weights)?;
+        let residual = tied.narrow(0, 0, 1).transpose() - s.times(&weights)?;
         let bends = self.bends(&to_f64(f.detach())?, &to_f64(residual)?);
-        let matrix = matrix - span.transposed_times(&bent(&bends, products.clone()))?;
+        let matrix = matrix - s.transposed_times(&bent(&bends, products.clone()))?;
         let inverse = self.inverse(&to_f64(matrix.detach())?);
-        let later = inverse.matmul(span.transposed_times(&bent(&bends, change))?);
+        let later = inverse.matmul(s.transposed_times(&bent(&bends, change))?);
         Ok((next + products.clone().matmul(later)).squeeze_dim(1))
     }
 
     /// D, row by row `[L L, n]`.
     fn bends(&self, f: &[f64], residual: &[f64]) -> Tensor<2> {
-        let (n, latents, density) = (self.rows.len(), self.density.latents(), self.density);
+        let (n, latents, density) = (self.rows.len(), self.density.latents(), &*self.density);
         let (mut values, mut d) = (Vec::new(), vec![0.0; latents]);
         let (mut first, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
         let (mut weights, mut slopes) = (vec![0.0; latents * latents], vec![0.0; latents]);

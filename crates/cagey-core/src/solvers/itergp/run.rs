@@ -75,13 +75,7 @@ impl<'a> Run<'a> {
                 break Stop::Budget;
             }
             let most = if orthogonal { 1 } else { options.block.clamp(1, left) };
-            let state = SolveState {
-                system: self.system,
-                residual: &self.residual,
-                actions: &self.actions,
-                products: &self.products,
-            };
-            let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
+            let Some(block) = actor.next(&self, most)? else { break Stop::Exhausted };
             let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
                 // A zero right-hand side leaves no residual to choose an action from: the average of all rows is as
@@ -250,6 +244,28 @@ impl<'a> Run<'a> {
         let kd = (kd - self.system.noise_times(&d)?).detach().cast(self.dtype);
         let rooted = solve_lower(corner.clone().detach(), kd.transpose())?;
         Ok(to_f64(rooted.powi_scalar(2).sum())?.iter().sum())
+    }
+}
+
+impl SolveState for Run<'_> {
+    fn system(&self) -> &dyn LinearSystem {
+        self.system
+    }
+
+    fn residual(&self) -> Result<Tensor<2>> {
+        Ok(self.residual.clone())
+    }
+
+    fn taken(&self) -> usize {
+        self.actions.len()
+    }
+
+    fn actions(&self, first: usize, count: usize) -> Result<Tensor<2>> {
+        self.actions.columns(first, count)
+    }
+
+    fn products(&self, first: usize, count: usize) -> Result<Tensor<2>> {
+        self.products.columns(first, count)
     }
 }
 

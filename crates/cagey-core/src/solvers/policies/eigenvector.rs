@@ -42,7 +42,7 @@ struct Vectors {
 }
 
 impl Actor for Vectors {
-    fn next(&mut self, _state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, _state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.vectors.dims()[1] - self.at);
         if count == 0 {
             return Ok(None);

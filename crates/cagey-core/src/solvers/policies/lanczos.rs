@@ -45,16 +45,16 @@ struct Chain {
 }
 
 impl Actor for Chain {
-    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         let action = match (self.last, self.seed) {
-            (Some(last), _) => state.products.columns(last, 1)?,
-            (None, LanczosSeed::Targets) => state.system.right_hand_side().clone(),
+            (Some(last), _) => state.products(last, 1)?,
+            (None, LanczosSeed::Targets) => state.system().right_hand_side().clone(),
             (None, LanczosSeed::Gaussian(seed)) => {
-                let n = state.system.order();
-                state.system.scope().matrix(&Probes::Gaussian.block(n, 1, seed), n, 1)
+                let n = state.system().order();
+                state.system().scope().matrix(&Probes::Gaussian.block(n, 1, seed), n, 1)
             }
         };
-        self.last = Some(state.actions.len());
+        self.last = Some(state.taken());
         Ok(Some(action))
     }
 }

@@ -78,8 +78,8 @@ struct Actors {
 }
 
 impl Actor for Actors {
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let (count, taken) = (self.actors.len(), state.actions.len());
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+        let (count, taken) = (self.actors.len(), state.taken());
         let (first, most) = match &self.order {
             Order::Turns => (self.turn, 1),
             Order::Switch(after) => {

@@ -3,6 +3,7 @@
 //! A policy is a setting. [`start`](Policy::start) makes the [`Actor`] that holds the state of one solve.
 
 mod eigenvector;
+mod gradient;
 mod lanczos;
 mod mixed;
 mod preconditioned;
@@ -16,6 +17,7 @@ use std::fmt::Debug;
 use burn::tensor::Tensor;
 
 pub use eigenvector::Eigenvector;
+pub use gradient::Gradient;
 pub use lanczos::{Lanczos, LanczosSeed};
 pub use mixed::{Mixed, Order};
 pub use preconditioned::Preconditioned;
@@ -24,7 +26,6 @@ pub use random::Random;
 pub use residual::Residual;
 pub use unit_vector::{Pivots, UnitVector};
 
-use super::basis::Basis;
 use super::linear_system::LinearSystem;
 use crate::error::Result;
 use crate::params::Parameter;
@@ -48,6 +49,17 @@ pub trait Policy: Debug + Send + Sync + ClonePolicy {
         false
     }
 
+    /// Whether Newton's method splits each action into one for each class, which share a product with K.
+    fn per_class(&self) -> bool {
+        false
+    }
+
+    /// The rank of the approximation of K that preconditions actions in Newton's method. It takes columns of K only, and
+    /// serves all steps, in place of this policy's actor.
+    fn rank(&self) -> Option<usize> {
+        None
+    }
+
     /// The policy's parameters, with names. They have gradients only in an unrolled solve.
     fn parameters(&self) -> Vec<(String, &Parameter)> {
         Vec::new()
@@ -65,20 +77,42 @@ pub trait Actor {
     ///
     /// # Errors
     /// When they cannot be computed.
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>>;
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>>;
 }
 
-/// The state of the solve that an actor sees.
-#[derive(Debug, Clone, Copy)]
-pub struct SolveState<'a> {
+/// The state of the solve that an actor sees. In Newton's method the system changes from step to step.
+pub trait SolveState {
     /// The system.
-    pub system: &'a dyn LinearSystem,
+    fn system(&self) -> &dyn LinearSystem;
+
     /// r = y − K̂v `[n, 1]`.
-    pub residual: &'a Tensor<2>,
-    /// The actions of this solve so far, of unit length.
-    pub actions: &'a Basis,
-    /// K̂ times the actions.
-    pub products: &'a Basis,
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn residual(&self) -> Result<Tensor<2>>;
+
+    /// N⁻¹r `[n, 1]` for the noise N: the gradient of the log posterior.
+    ///
+    /// # Errors
+    /// As [`LinearSystem::noise_solve`].
+    fn gradient(&self) -> Result<Tensor<2>> {
+        self.system().noise_solve(&self.residual()?)
+    }
+
+    /// The number of actions of this solve so far.
+    fn taken(&self) -> usize;
+
+    /// Actions `first..first + count` of this solve `[n, count]`.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    fn actions(&self, first: usize, count: usize) -> Result<Tensor<2>>;
+
+    /// K̂ times these actions `[n, count]`.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    fn products(&self, first: usize, count: usize) -> Result<Tensor<2>>;
 }
 
 /// Cloning behind a pointer. Every policy that is [`Clone`] implements it.

@@ -10,6 +10,9 @@ use crate::solvers::LinearSystem;
 
 /// First the actions S₁ of the first policy, then s = P⁻¹s′ for the actions s′ of another policy, where P = diag(noise)
 /// + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve both as actions and as preconditioner.
+///
+/// In Newton's method, whose noise changes, an approximation of K by `rank` of its columns takes the place of the first
+/// stage.
 #[derive(Debug, Clone)]
 pub struct Preconditioned {
     first: Box<dyn Policy>,
@@ -33,6 +36,10 @@ impl Policy for Preconditioned {
         let rank = self.rank.min(budget);
         let (first, then) = (self.first.start(system, rank)?, self.then.start(system, budget - rank)?);
         Ok(Box::new(Stages { first, rank, then, inverse: None }))
+    }
+
+    fn rank(&self) -> Option<usize> {
+        Some(self.rank)
     }
 
     fn orthogonal(&self) -> bool {
@@ -60,8 +67,8 @@ struct Stages {
 }
 
 impl Actor for Stages {
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let taken = state.actions.len();
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+        let taken = state.taken();
         if self.inverse.is_none() {
             if taken < self.rank
                 && let Some(action) = self.first.next(state, most.min(self.rank - taken))?
@@ -87,24 +94,24 @@ struct Inverse {
 
 impl Inverse {
     /// From the actions so far; none when there are none.
-    fn new(state: &SolveState) -> Result<Option<Self>> {
-        let m = state.actions.len();
+    fn new(state: &dyn SolveState) -> Result<Option<Self>> {
+        let m = state.taken();
         if m == 0 {
             return Ok(None);
         }
-        let s = state.actions.columns(0, m)?;
-        let t = state.products.columns(0, m)? - state.system.noise_times(&s)?;
-        let scaled = state.system.noise_solve(&t)?;
+        let s = state.actions(0, m)?;
+        let t = state.products(0, m)? - state.system().noise_times(&s)?;
+        let scaled = state.system().noise_solve(&t)?;
         let inner = s.transpose().matmul(t.clone()) + t.transpose().matmul(scaled.clone());
-        let inner = inner.cast(state.system.scope().wide());
+        let inner = inner.cast(state.system().scope().wide());
         let factor = cholesky((inner.clone() + inner.transpose()) * 0.5, "the inner matrix of the preconditioner")?;
         Ok(Some(Self { scaled, factor }))
     }
 
-    fn times(&self, state: &SolveState, v: &Tensor<2>) -> Result<Tensor<2>> {
+    fn times(&self, state: &dyn SolveState, v: &Tensor<2>) -> Result<Tensor<2>> {
         let dtype = v.dtype();
         let inner = self.scaled.clone().transpose().matmul(v.clone()).cast(self.factor.dtype());
         let inner = cholesky_solve(self.factor.clone(), inner)?.cast(dtype);
-        Ok(state.system.noise_solve(v)? - self.scaled.clone().matmul(inner))
+        Ok(state.system().noise_solve(v)? - self.scaled.clone().matmul(inner))
     }
 }

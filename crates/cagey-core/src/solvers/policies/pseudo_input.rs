@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::solvers::LinearSystem;
 
-/// s = k(X, z) for one pseudo-input z after another. These actions are large where z explains most. The pseudo-inputs
+/// s = k(X, z) for one pseudo-input z after another, for each latent function. These actions are large where z explains most. The pseudo-inputs
 /// are parameters.
 #[derive(Debug, Clone)]
 pub struct PseudoInput {
@@ -56,13 +56,13 @@ struct Inputs {
 }
 
 impl Actor for Inputs {
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.inputs.dims()[0] - self.at);
         if count == 0 {
             return Ok(None);
         }
         let inputs = self.inputs.clone().narrow(0, self.at, count);
         self.at += count;
-        Ok(Some(state.system.cross(&inputs)?))
+        Ok(Some(state.system().cross(&inputs)?))
     }
 }

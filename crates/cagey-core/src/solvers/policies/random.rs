@@ -31,11 +31,11 @@ impl Policy for Random {
 }
 
 impl Actor for Random {
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let n = state.system.order();
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+        let n = state.system().order();
         let columns: Vec<f64> =
             (0..most as u64).flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column))).collect();
         self.seed = self.seed.wrapping_add(most as u64);
-        Ok(Some(state.system.scope().matrix(&columns, most, n).transpose()))
+        Ok(Some(state.system().scope().matrix(&columns, most, n).transpose()))
     }
 }

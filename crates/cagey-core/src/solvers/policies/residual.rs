@@ -26,7 +26,7 @@ impl Policy for Residual {
 }
 
 impl Actor for Residual {
-    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        Ok(Some(state.residual.clone()))
+    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+        Ok(Some(state.residual()?))
     }
 }

@@ -6,6 +6,7 @@ use burn::tensor::{IndexingUpdateOp, Tensor};
 
 use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
+use crate::scope::to_f64;
 use crate::solvers::LinearSystem;
 use crate::solvers::pivoted_cholesky;
 
@@ -18,6 +19,8 @@ pub enum Pivots {
     /// By the largest remaining variance of f (pivoted Cholesky). When only rounding errors remain, takes other rows
     /// spread over the data, which determine the noise of the first ones.
     Largest,
+    /// By the largest gradient of the log posterior.
+    Gradient,
     /// These rows.
     Given(Vec<usize>),
 }
@@ -37,6 +40,7 @@ impl Policy for UnitVector {
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let n = system.order();
         let rows = match &self.pivots {
+            Pivots::Gradient => return Ok(Box::new(Steepest)),
             Pivots::Data => (0..n.min(budget)).collect(),
             Pivots::Given(rows) => match rows.iter().find(|&&row| row >= n) {
                 Some(row) => return Err(Error::Usage(format!("unit vector of row {row}: there are {n} rows"))),
@@ -70,16 +74,30 @@ struct Rows {
 }
 
 impl Actor for Rows {
-    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let rows = &self.rows[self.at..self.rows.len().min(self.at + most)];
         if rows.is_empty() {
             return Ok(None);
         }
         self.at += rows.len();
-        let (scope, n, t) = (state.system.scope(), state.system.order(), rows.len());
-        let eye = Tensor::<2>::eye(t, scope.device()).cast(scope.dtype());
-        let zeros = Tensor::<2>::zeros([n, t], (scope.device(), scope.dtype()));
-        let rows = scope.indices(rows);
-        Ok(Some(zeros.select_assign(0, rows, eye, IndexingUpdateOp::Add)))
+        Ok(Some(units(state.system(), rows)))
+    }
+}
+
+/// The unit vectors of some rows `[n, t]`.
+fn units(system: &dyn LinearSystem, rows: &[usize]) -> Tensor<2> {
+    let (scope, n, t) = (system.scope(), system.order(), rows.len());
+    let eye = Tensor::<2>::eye(t, scope.device()).cast(scope.dtype());
+    let zeros = Tensor::<2>::zeros([n, t], (scope.device(), scope.dtype()));
+    zeros.select_assign(0, scope.indices(rows), eye, IndexingUpdateOp::Add)
+}
+
+struct Steepest;
+
+impl Actor for Steepest {
+    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
+        let gradient = to_f64(state.gradient()?.detach())?;
+        let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };
+        Ok((0..gradient.len()).reduce(larger).map(|row| units(state.system(), &[row])))
     }
 }

@@ -1,0 +1,210 @@
+//! A model at the rows of one evaluation: what actions explain about them, and the bound that follows.
+
+use burn::tensor::Tensor;
+
+use super::noisy::Noisy;
+use super::{CagpObjective, products, rows};
+use crate::error::{Error, Result};
+use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky};
+use crate::models::Batch;
+use crate::models::posterior::VARIANCE_FLOOR;
+use crate::models::prior::{Prior, repeated};
+use crate::products::{BlockSparse, Covariance, Explained, Prepared, from_products};
+use crate::scope::{Scope, to_f64};
+use crate::solvers::Sparse;
+use crate::solvers::itergp::Basis;
+
+/// Latent functions, and a batch of their targets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Evaluation<'a> {
+    /// The priors of the latent functions: one for all of them, or one for each.
+    pub priors: &'a [Prior],
+    pub likelihood: &'a dyn Likelihood,
+    pub scope: &'a Scope,
+    pub batch: &'a Batch,
+    /// The number L of latent functions, and whether those of a row are correlated.
+    pub functions: (usize, bool),
+}
+
+/// Products K S that exist already.
+pub(super) enum Ready {
+    /// None.
+    No,
+    /// Of the same numbers, for each latent function or for all together.
+    Prepared(Vec<Prepared>),
+    /// As a differentiable tensor `[L n, i]`.
+    Tensor(Tensor<2>),
+}
+
+impl<'a> Evaluation<'a> {
+    pub fn new(priors: &'a [Prior], likelihood: &'a dyn Likelihood, scope: &'a Scope, batch: &'a Batch) -> Self {
+        let functions = (likelihood.latents(), likelihood.density().is_centred());
+        Self { priors, likelihood, scope, batch, functions }
+    }
+
+    /// Number of rows n.
+    pub fn rows(&self) -> usize {
+        self.batch.x.dims()[0]
+    }
+
+    /// The covariances of a latent function.
+    pub fn covariance(&self, latent: usize) -> Covariance<'a> {
+        self.priors[latent.min(self.priors.len() - 1)].covariance(self.scope, &self.batch.x)
+    }
+
+    /// Prior means `[L n, 1]`.
+    pub fn means(&self) -> Result<Tensor<2>> {
+        let means =
+            self.priors.iter().map(|prior| Ok(prior.mean.at(self.scope, &self.batch.x)?.cast(self.scope.wide())));
+        Ok(Tensor::cat(repeated(means.collect::<Result<_>>()?, self.functions.0), 0).unsqueeze_dim(1))
+    }
+
+    /// Prior variances `[L, n]`.
+    pub fn variances(&self) -> Result<Tensor<2>> {
+        let each = self.priors.iter().enumerate().map(|(l, _)| self.covariance(l).diagonal_wide());
+        Ok(Tensor::stack(repeated(each.collect::<Result<_>>()?, self.functions.0), 0))
+    }
+
+    /// The targets themselves with their noise, if that is Gaussian: sites that are known.
+    pub fn known(&self) -> Option<Noisy> {
+        let spread = self.likelihood.noise_of_rows(self.scope, self.rows(), self.batch.auxiliary.as_ref())?;
+        let targets = self.batch.y.clone().cast(self.scope.wide()).unsqueeze_dim(1);
+        Some(Noisy { targets, spread: spread.unsqueeze_dim(1) })
+    }
+
+    /// What actions explain about the rows, from their pseudo-targets.
+    pub fn explained(&self, s: &Basis, ready: Ready, noisy: &Noisy) -> Result<Explained> {
+        let (ready, ks) = match ready {
+            Ready::No => (None, None),
+            Ready::Prepared(each) => (Some(each), None),
+            Ready::Tensor(ks) => (None, Some(ks)),
+        };
+        if let (None, Some(Err(Sparse { blocks, apart }))) = (&ks, s.single()) {
+            if *apart || blocks.len() == 1 {
+                return self.explained_apart(blocks, ready, noisy);
+            }
+            if self.priors.len() == 1 {
+                let targets = noisy.targets.clone() - self.means()?;
+                let noisy = [targets, noisy.spread.clone()].map(|all| all.squeeze_dim(1));
+                let ready = ready.and_then(|mut all| all.pop());
+                if let Some(told) = self.covariance(0).explained_together(blocks, noisy.each_ref(), ready)? {
+                    return Ok(told);
+                }
+            }
+        }
+        let ks = match ks {
+            Some(ks) => ks,
+            None => products::times(self, s)?,
+        };
+        let targets = noisy.targets.clone() - self.means()?;
+        let gram = products::gram(s, &ks, targets.dtype())?;
+        let (noise, projected) = (products::noise(s, &noisy.spread)?, s.transposed_times(&targets)?);
+        from_products(gram, noise, projected, self.functions.0, |lower, weights| {
+            rows::rows(ks.transpose(), lower, weights, self.functions)
+        })
+    }
+
+    /// The same for block-sparse actions that belong to one latent function each: the actions of one function carry no
+    /// information about another.
+    pub fn explained_apart(
+        &self,
+        blocks: &[BlockSparse],
+        prepared: Option<Vec<Prepared>>,
+        noisy: &Noisy,
+    ) -> Result<Explained> {
+        let (n, targets) = (self.rows(), noisy.targets.clone() - self.means()?);
+        let mut prepared = prepared.into_iter().flatten();
+        let each = blocks.iter().enumerate().map(|(l, blocks)| {
+            let own = [&targets, &noisy.spread].map(|all| all.clone().narrow(0, l * n, n).squeeze_dim(1));
+            self.covariance(l).explained(blocks, own.each_ref(), prepared.next())
+        });
+        Ok(Explained::beside(each.collect::<Result<_>>()?))
+    }
+
+    /// `M = Sᵀ(K + W⁻¹)S` `[i, i]` and Sᵀ(ŷ − m) `[i, 1]`, from K S if it exists.
+    pub fn projected(&self, s: &Basis, ks: Option<Tensor<2>>, noisy: &Noisy) -> Result<[Tensor<2>; 2]> {
+        let gram = match (s.single(), ks) {
+            (_, Some(ks)) => products::gram(s, &ks, self.scope.wide())?,
+            (Some(Err(Sparse { blocks, .. })), None) if blocks.len() == 1 => {
+                self.covariance(0).projected(&blocks[0])?
+            }
+            (_, None) => products::gram(s, &products::times(self, s)?, self.scope.wide())?,
+        };
+        let [noise, _] = products::noise(s, &noisy.spread)?;
+        Ok([gram + noise, s.transposed_times(&(noisy.targets.clone() - self.means()?))?])
+    }
+
+    /// The loss `[1]` for targets with Gaussian noise.
+    pub fn gaussian(&self, objective: CagpObjective, s: &Basis, ready: Ready, noisy: &Noisy) -> Result<Tensor<1>> {
+        if objective == CagpObjective::Elbo {
+            return self.negative_elbo(self.explained(s, ready, noisy)?, Some(noisy));
+        }
+        let ks = if let Ready::Tensor(ks) = ready { Some(ks) } else { None };
+        let [matrix, projected] = self.projected(s, ks, noisy)?;
+        let [_, root] = products::noise(s, &noisy.spread.ones_like())?;
+        let factor = cholesky(matrix, "SᵀK̂S")?;
+        let v = cholesky_solve(factor.clone(), projected.clone())?;
+        let log_dets = logdet_from_cholesky(factor)? - logdet_from_cholesky(root)?;
+        let constant = projected.dims()[0] as f64 * log_two_pi();
+        Ok(((projected * v).sum() + log_dets + constant) * 0.5)
+    }
+
+    /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`. It is a bound for any actions,
+    /// pseudo-targets and positive curvatures. Expectations are over the joint distribution of a row's latent
+    /// functions. `known` are targets with Gaussian noise, whose expectations have a closed form.
+    pub fn negative_elbo(&self, explained: Explained, known: Option<&Noisy>) -> Result<Tensor<1>> {
+        let Explained { divergence, magnitude, mean, variance } = explained;
+        let ((latents, centred), n) = (self.functions, self.rows());
+        let mean = self.means()?.reshape([latents, n]) + mean;
+        let prior = self.variances()?;
+        if let Some(Noisy { targets, spread }) = known {
+            let [targets, spread] = [targets, spread].map(|all| all.clone().reshape([1, n]));
+            let error = (targets - mean).powi_scalar(2) + prior - variance;
+            return Ok(((error / spread.clone() + spread.log() + log_two_pi()).sum() + divergence) * 0.5);
+        }
+        check_digits(magnitude, &divergence, n)?;
+        let explained = |place: usize, count: usize| variance.clone().narrow(0, place, count);
+        let floored = |variance: Tensor<2>, prior: Tensor<2>| variance.max_pair(prior.detach() * VARIANCE_FLOOR);
+        let variance = if centred {
+            let row = |place: usize| {
+                let (l, k) = (place / latents, place % latents);
+                let own = prior.clone().narrow(0, l, 1);
+                let explained = explained(place, 1);
+                if l == k { floored(own.clone() - explained, own) } else { -explained }
+            };
+            Tensor::cat((0..latents * latents).map(row).collect(), 0)
+        } else {
+            floored(prior.clone() - explained(0, latents), prior)
+        };
+        let Batch { y, auxiliary, .. } = self.batch;
+        let expected = self.likelihood.expected_log_density(self.scope, mean, variance, y, auxiliary.as_ref())?;
+        Ok(divergence * 0.5 - expected.sum())
+    }
+}
+
+/// The rows of a batch, after a check that the likelihood takes their targets.
+pub(super) fn checked_rows(likelihood: &dyn Likelihood, batch: &Batch) -> Result<Vec<Row>> {
+    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
+    let y = to_f64(batch.y.clone())?;
+    let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
+    likelihood.check(targets, None)?;
+    Ok(targets.rows(likelihood.auxiliary()).collect())
+}
+
+/// The largest allowed rounding error of the divergence, for each row and relative to the divergence itself.
+const LOST: f64 = 1e-5;
+
+/// Refuses sites at which rounding could change the divergence too much; `size` is the sum of the sizes of its terms.
+/// This happens for sites so far on the wrong side of their targets that f64 cannot resolve the pseudo-targets.
+fn check_digits(size: Tensor<1>, divergence: &Tensor<1>, rows: usize) -> Result<()> {
+    match to_f64(Tensor::cat(vec![size, divergence.clone().detach().abs()], 0))?[..] {
+        [size, divergence] if f64::EPSILON * size <= LOST * (rows as f64 + divergence) => Ok(()),
+        _ => Err(Error::NotFinite("the bound, which loses all digits to very large pseudo-targets,".into())),
+    }
+}
+
+/// log 2π.
+fn log_two_pi() -> f64 {
+    (2.0 * std::f64::consts::PI).ln()
+}

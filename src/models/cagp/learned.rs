@@ -1,0 +1,243 @@
+//! Learned actions (the batch form, Algorithm S2), for any likelihood.
+
+use burn::tensor::{DType, Tensor};
+
+use super::evaluation::{Evaluation, Ready};
+use super::newton::{Fixed, Observed, Sites, Small, Unrolled};
+use super::noisy::Noisy;
+use super::numbers::Numbers;
+use super::posterior::LatentModel;
+use super::products::{self, Products};
+use super::{Actions, CagpObjective, CagpPosterior, SiteRule};
+use crate::device::{Compute, Precision};
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::{Gaussian, Likelihood};
+use crate::linalg::Factor;
+use crate::models::posterior::SavedPosterior;
+use crate::models::prior::Prior;
+use crate::models::{Batch, Held, Model, Observations};
+use crate::params::{Parameter, Parameters};
+use crate::scope::{BUDGET, Scope, to_f64};
+use crate::solvers::itergp::{Basis, epsilon, independent};
+
+/// The relative change of latent values at which Newton's method has settled.
+const SETTLED: f64 = 1e-9;
+
+/// The same for products with K in single precision, whose rounding errors are not much smaller.
+const SETTLED_F32: f64 = 1e-6;
+
+/// K S is stored whole up to so many bytes. Every pair of rows is then visited once instead of four times.
+const WHOLE: usize = 1 << 30;
+
+/// Latent functions whose posterior comes from learned projections of the data.
+///
+/// Targets with Gaussian noise are projected themselves. Other targets are replaced by pseudo-targets, which Newton's
+/// method finds without further products with K; the bound holds for any of them. A column of block-sparse S has
+/// non-zeros only on the rows of one block, so all products with K together cost as much as one. For classes, it has a
+/// number for every function, and these sum to 0 in each row. For other likelihoods with several functions, each
+/// function has its own columns.
+#[derive(Debug, Clone)]
+pub struct Cagp {
+    /// The priors of the latent functions: one for all of them, or one for each.
+    pub priors: Vec<Prior>,
+    /// The likelihood of targets given the latent functions.
+    pub likelihood: Box<dyn Likelihood>,
+    /// The projections.
+    pub actions: Actions,
+    /// The training objective. Only Gaussian noise has another one than the ELBO.
+    pub objective: CagpObjective,
+    /// Where sites of other likelihoods are taken.
+    pub sites: SiteRule,
+    /// Steps of Newton's method that gradients go through, from sites at the mode. One step gives the total derivative
+    /// where the sites have settled. With 0 the sites are held fixed: then each value belongs to one bound, and
+    /// optimisers that compare values see one function.
+    pub unrolled: usize,
+    /// Steps of an optimiser, at least 1, between two choices of held sites.
+    pub refresh: usize,
+}
+
+impl Cagp {
+    /// A model of targets with Gaussian noise, with zero mean, a tenth of unit variance as noise and the ELBO as
+    /// objective.
+    pub fn new(kernel: Kernel, actions: Actions) -> Self {
+        Self::boxed(kernel.into(), Box::new(Gaussian::new(0.1)), actions)
+    }
+
+    /// A model with a prior and a likelihood chosen at run time, and sites at the mode that are held for one step.
+    /// Latent functions that are not interchangeable get a prior each.
+    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, actions: Actions) -> Self {
+        let (priors, objective) = (prior.of_latents(&*likelihood), CagpObjective::Elbo);
+        Self { priors, likelihood, actions, objective, sites: SiteRule::Mode, unrolled: 0, refresh: 1 }
+    }
+
+    /// Whether every latent function has its own columns.
+    pub(super) fn apart(&self) -> bool {
+        self.likelihood.latents() > 1 && !self.likelihood.density().is_centred()
+    }
+
+    fn at<'a>(&'a self, scope: &'a Scope, batch: &'a Batch) -> Evaluation<'a> {
+        Evaluation::new(&self.priors, &*self.likelihood, scope, batch)
+    }
+
+    /// S with unit columns, and the norms that they were divided by.
+    fn unit(&self, at: &Evaluation) -> Result<(Basis, Tensor<1>)> {
+        self.actions.check(at.functions.0 * at.rows())?;
+        self.actions.unit(at.scope, at.functions)
+    }
+
+    /// Newton's method for these actions, given K S: the sites, settled or not, and the system there.
+    fn find(&self, observed: &Observed, s: &Basis, ks: &dyn Products) -> Result<(Sites, Small)> {
+        let Some(part) = s.single() else { return Err(Error::Usage("learned actions come as one matrix".into())) };
+        let settled = if observed.at.scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
+        let fixed = Fixed { observed, s: Numbers::of(part)?, gram: ks.gram()?, ks, settled };
+        let sites = fixed.sites()?;
+        let small = fixed.at(&sites)?;
+        match self.sites {
+            SiteRule::Mode => Ok((sites, small)),
+            SiteRule::Expectation => observed.averaged((sites, small), &fixed),
+        }
+    }
+
+    /// The bound at sites.
+    fn loss_at(&self, at: &Evaluation, s: &Basis, ready: Ready, sites: &Sites) -> Result<Tensor<1>> {
+        let (noisy, ready) = match (self.unrolled, ready) {
+            (0, ready) => (Noisy::of(at.scope, sites), ready),
+            (steps, ready) => {
+                let ks = match ready {
+                    Ready::Tensor(ks) => ks,
+                    _ => products::times(at, s)?,
+                };
+                let unrolled = Unrolled::new(at, s, &ks)?;
+                let through = |mut f: Tensor<1>, tied: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
+                    for _ in 0..steps {
+                        f = unrolled.step(f.clone(), tied(f)?)?;
+                    }
+                    Ok(f)
+                };
+                (Noisy::through(at, sites, &through)?, Ready::Tensor(ks))
+            }
+        };
+        at.negative_elbo(at.explained(s, ready, &noisy)?, None)
+    }
+
+    /// The factor of M and the projected targets, for unit columns S.
+    fn project(&self, at: &Evaluation, s: &Basis) -> Result<(Factor<f64>, Vec<f64>)> {
+        if let Some(noisy) = at.known() {
+            let [matrix, projected] = at.projected(s, None, &noisy)?;
+            return Ok((Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?));
+        }
+        let (observed, ks) = (Observed::new(*at, true)?, at.products(s)?);
+        let (_, Small { factor, projected, .. }) = self.find(&observed, s, &*ks)?;
+        Ok((factor, projected))
+    }
+
+    /// Conditions the prior on observations through the actions.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly
+    /// dependent, and what products and factorisations report.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
+        let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
+        let batch = data.batch(&scope);
+        let at = self.at(&scope, &batch);
+        let (basis, norms) = self.unit(&at)?;
+        if let Some(Ok(s)) = basis.single() {
+            let s = s.clone().cast(scope.wide());
+            let squares = to_f64(s.clone().transpose().matmul(s))?;
+            let kept = independent(&squares, &squares, epsilon(&scope))?;
+            if kept < self.actions.len() {
+                return Err(Error::Usage(format!("action {kept} lies in the span of those before it: leave it out")));
+            }
+        }
+        let (factor, projected) = self.project(&at, &basis)?;
+        CagpPosterior::new(self.of(), compute, data, (basis, to_f64(norms)?), factor, projected)
+    }
+
+    fn of(&self) -> LatentModel {
+        LatentModel::new(&self.priors, &*self.likelihood, self.sites)
+    }
+
+    /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and
+    /// observations of that time; none if nothing was saved.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the sizes do not match.
+    pub fn restored(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+    ) -> Result<Option<CagpPosterior>> {
+        let (scope, of) = (Scope::new(compute)?, self.of());
+        self.actions.check(of.functions.0 * data.n())?;
+        let (basis, norms) = self.actions.unit(&scope, of.functions)?;
+        CagpPosterior::from_arrays(of, compute, data, Some((basis, to_f64(norms)?)), saved)
+    }
+}
+
+impl Model for Cagp {
+    fn budget(&self, rows: usize, precision: Precision) -> usize {
+        let columns = self.actions.len() * if self.apart() { 1 } else { self.likelihood.latents() };
+        // Includes room for the part of it that is being computed.
+        let whole = rows.saturating_mul(columns).saturating_mul(precision.bytes() * 5 / 4);
+        if whole <= WHOLE { whole.max(BUDGET) } else { BUDGET }
+    }
+
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let at = self.at(scope, batch);
+        let (s, _) = self.unit(&at)?;
+        if let Some(noisy) = at.known() {
+            return at.gaussian(self.objective, &s, Ready::No, &noisy);
+        }
+        self.objective.check(&*self.likelihood)?;
+        // Sites are found without gradients.
+        let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
+        let inner = batch.clone().inner();
+        let there = self.at(&plain, &inner);
+        let (observed, (held, _)) = (Observed::new(there, false)?, self.unit(&there)?);
+        let chunked = if self.unrolled == 0 { there.in_chunks(&held)? } else { None };
+        if let Some(ks) = chunked {
+            let (sites, _) = self.find(&observed, &held, &*ks)?;
+            return self.loss_at(&at, &s, ks.prepared().map_or(Ready::No, Ready::Prepared), &sites);
+        }
+        let ks = products::times(&at, &s)?;
+        let (sites, _) = self.find(&observed, &held, &*there.stored(&held, ks.clone().inner()))?;
+        self.loss_at(&at, &s, Ready::Tensor(ks), &sites)
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        (self.unrolled == 0 && self.likelihood.noise().is_none()).then_some(self.refresh.max(1))
+    }
+
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
+        let at = self.at(scope, batch);
+        if at.known().is_some() {
+            return Ok(None);
+        }
+        let ((s, _), observed) = (self.unit(&at)?, Observed::new(at, false)?);
+        let ks = at.products(&s)?;
+        Ok(Some(Held::new(self.find(&observed, &s, &*ks)?.0)))
+    }
+
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let at = self.at(scope, batch);
+        self.loss_at(&at, &self.unit(&at)?.0, Ready::No, chosen.get()?)
+    }
+}
+
+impl Parameters for Cagp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = Prior::all_with(&self.priors, &*self.likelihood);
+        all.push(("actions".into(), &self.actions.values));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = Prior::all_with_mut(&mut self.priors, &mut *self.likelihood);
+        all.push(("actions".into(), &mut self.actions.values));
+        all
+    }
+}

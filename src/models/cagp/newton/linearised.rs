@@ -1,0 +1,171 @@
+//! A step of Newton's method as a linear system, for policies.
+
+use burn::tensor::Tensor;
+
+use super::sites::Sites;
+use super::space::Space;
+use crate::error::{Error, Result};
+use crate::models::Batch;
+use crate::models::cagp::evaluation::Evaluation;
+use crate::models::cagp::products::{among, joined, times};
+use crate::models::prior::repeated;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
+use crate::solvers::itergp::Basis;
+use crate::solvers::pivoted_cholesky::Columns;
+use crate::solvers::policies::SolveState;
+use crate::solvers::{LinearOperator, LinearSystem, NoisyCovariance};
+
+/// `(K + W⁻¹)v = ŷ − m` at sites, in the scope's wide type.
+#[derive(Debug)]
+pub(in crate::models::cagp) struct Linearised<'a> {
+    at: Evaluation<'a>,
+    sites: &'a Sites,
+    right: Tensor<2>,
+}
+
+impl<'a> Linearised<'a> {
+    /// At sites with these f − m, for a model in a wide scope.
+    pub fn new(at: Evaluation<'a>, sites: &'a Sites, above: &[f64]) -> Self {
+        let right = sites.targets(above);
+        Self { at, sites, right: at.scope.matrix(&right, right.len(), 1) }
+    }
+
+    /// A scope and a batch for such a model.
+    pub fn wide(at: &Evaluation) -> (Scope, Batch) {
+        let (scope, x) = (at.scope.widened(), at.batch.x.clone().cast(at.scope.wide()));
+        (scope, Batch { x, ..at.batch.clone() })
+    }
+
+    fn covariances(&self) -> Result<Vec<NoisyCovariance<'a>>> {
+        let Evaluation { scope, batch, .. } = self.at;
+        let none = Tensor::<1>::zeros([batch.x.dims()[0]], (scope.device(), scope.dtype()));
+        let of = |prior: &'a crate::models::prior::Prior| {
+            NoisyCovariance::new(&prior.kernel, scope, batch.x.clone(), none.clone())
+        };
+        self.at.priors.iter().map(of).collect()
+    }
+
+    /// A function of columns `[L n]`, applied to each of them.
+    fn each(&self, v: &Tensor<2>, of: impl Fn(&[f64]) -> Vec<f64>) -> Result<Tensor<2>> {
+        let [n, t] = v.dims();
+        let columns: Vec<f64> = to_f64(v.clone().transpose())?.chunks(n).flat_map(of).collect();
+        Ok(self.at.scope.matrix(&columns, t, n).transpose())
+    }
+}
+
+impl LinearOperator for Linearised<'_> {
+    fn order(&self) -> usize {
+        self.sites.f.len()
+    }
+
+    fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
+        let n = self.order();
+        to_f64(self.product(&self.at.scope.matrix(v, n, v.len() / n))?)
+    }
+}
+
+impl LinearSystem for Linearised<'_> {
+    fn scope(&self) -> &Scope {
+        self.at.scope
+    }
+
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(times(&self.at, &Basis::dense(v.clone()))? + self.noise_times(v)?)
+    }
+
+    fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        self.each(v, |v| self.sites.spread(v))
+    }
+
+    fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        self.each(v, |v| self.sites.curved(v))
+    }
+
+    fn right_hand_side(&self) -> &Tensor<2> {
+        &self.right
+    }
+
+    fn columns(&self) -> Option<&dyn Columns> {
+        Some(self)
+    }
+
+    fn cross(&self, inputs: &Tensor<2>) -> Result<Tensor<2>> {
+        let latents = self.at.functions.0;
+        let each = self.covariances()?.iter().map(|own| own.cross(inputs)).collect::<Result<_>>()?;
+        let each = repeated(each, latents).into_iter().enumerate();
+        Ok(joined(each.map(|(l, columns)| among(columns, l, latents)).collect(), 0))
+    }
+}
+
+impl Columns for Linearised<'_> {
+    fn diagonal(&self) -> Result<Vec<f64>> {
+        let each = self.covariances()?.iter().map(Columns::diagonal).collect::<Result<_>>()?;
+        Ok(repeated(each, self.at.functions.0).concat())
+    }
+
+    fn column(&self, j: usize) -> Result<Vec<f64>> {
+        let (n, each) = (self.at.rows(), self.covariances()?);
+        let mut all = vec![0.0; self.order()];
+        all[j / n * n..][..n].copy_from_slice(&each[(j / n).min(each.len() - 1)].column(j % n)?);
+        Ok(all)
+    }
+
+    fn rounding(&self) -> f64 {
+        self.epsilon()
+    }
+}
+
+/// The state of a step, with the gradient of the log posterior.
+pub(super) struct State<'a> {
+    pub system: &'a Linearised<'a>,
+    pub space: &'a Space,
+    pub gradient: &'a [f64],
+}
+
+impl State<'_> {
+    /// Columns `[n, count]` of actions that were taken.
+    fn columns(&self, of: &[f64], first: usize, count: usize) -> Result<Vec<f64>> {
+        // Compression keeps fewer directions; the last of them stands for the last action.
+        let (n, gone) = (self.space.n, self.space.taken - self.space.len());
+        let from = first.saturating_sub(gone) * n;
+        let columns = of.get(from..from + count * n);
+        columns.map(<[f64]>::to_vec).ok_or_else(|| Error::Usage("a policy asks for actions that are gone".into()))
+    }
+
+    fn tensor(&self, columns: &[f64]) -> Tensor<2> {
+        let n = self.space.n;
+        self.system.at.scope.matrix(&transposed(columns, n), n, columns.len() / n)
+    }
+}
+
+impl SolveState for State<'_> {
+    fn system(&self) -> &dyn LinearSystem {
+        self.system
+    }
+
+    fn residual(&self) -> Result<Tensor<2>> {
+        Ok(self.tensor(&self.system.sites.spread(self.gradient)))
+    }
+
+    fn gradient(&self) -> Result<Tensor<2>> {
+        Ok(self.tensor(self.gradient))
+    }
+
+    fn taken(&self) -> usize {
+        self.space.taken
+    }
+
+    fn actions(&self, first: usize, count: usize) -> Result<Tensor<2>> {
+        Ok(self.tensor(&self.columns(&self.space.actions, first, count)?))
+    }
+
+    fn products(&self, first: usize, count: usize) -> Result<Tensor<2>> {
+        let mut products = self.columns(&self.space.products, first, count)?;
+        let actions = self.columns(&self.space.actions, first, count)?;
+        for (products, s) in products.chunks_mut(self.space.n).zip(actions.chunks(self.space.n)) {
+            products.iter_mut().zip(self.system.sites.spread(s)).for_each(|(product, noise)| *product += noise);
+        }
+        Ok(self.tensor(&products))
+    }
+}
