@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cagey::train::{
-    Adam, CheckpointPlan, EarlyStopping, Evaluation, Group, History, Lbfgs, Log, Objective, Observer, Optimizer,
-    Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, Trainer, from_fn, minimise,
-    penalised, proximal,
+    Adam, CheckpointPlan, Cooling, EarlyStopping, Evaluation, Group, History, Lbfgs, Log, Objective, Observer,
+    Optimizer, Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, Trainer, from_fn,
+    minimise, penalised, proximal,
 };
 use cagey::{Error, Result};
 use common::StopAt;
@@ -458,6 +458,31 @@ fn resuming_gives_the_same_numbers() {
         &[3.0, -2.0],
         &config.early_stopping(EarlyStopping { patience: 3, improvement: 0.1 }),
     );
+}
+
+#[test]
+fn a_rate_that_cools_stays_while_it_pays_and_then_falls_to_a_tenth() {
+    // From 3 down to 1 at a constant rate of .01, which takes 200 steps.
+    let mut exact = from_fn(2, |x, _| Ok(quadratic(&[1.0, 1.0], x)));
+    let config = adam(0.01, 2000).cooling(Cooling { steps: 40 });
+    let outcome = minimise(&mut exact, &[3.0, -1.0], &config, &mut []).unwrap();
+    assert_eq!(outcome.termination, Termination::LossTolerance);
+    assert!(outcome.ending().starts_with("converged"), "{}", outcome.ending());
+    let rates: Vec<f64> = outcome.history.records[1..].iter().map(|record| record.rate).collect();
+    let falling = rates.iter().position(|rate| *rate < 0.01).unwrap();
+    assert!((200..600).contains(&falling), "{falling}");
+    assert!((falling..falling + 3).contains(&(rates.len() - 39)), "{falling} {}", rates.len());
+    assert!(rates[falling..].windows(2).all(|pair| pair[1] < pair[0]));
+    assert!((rates[rates.len() - 1] - 0.01 * (1.0 - 0.9 * 39.0 / 40.0)).abs() < 1e-12, "{:?}", rates.last());
+
+    // Without enough steps it falls over the last ones.
+    let cut = minimise(&mut exact, &[3.0, -1.0], &adam(0.01, 60).cooling(Cooling { steps: 40 }), &mut []).unwrap();
+    let rates: Vec<f64> = cut.history.records.iter().map(|record| record.rate).collect();
+    assert_eq!((cut.termination.clone(), rates[21], rates[22] < 0.01), (Termination::Steps, 0.01, true));
+    assert!(cut.ending().contains("still lowered the objective by"), "{}", cut.ending());
+
+    resumes_bit_for_bit(&mut exact, &[3.0, -1.0], &config);
+    resumes_bit_for_bit(&mut Minibatches, &[3.0, -2.0], &adam(0.03, 150).cooling(Cooling { steps: 30 }).seed(4));
 }
 
 #[test]

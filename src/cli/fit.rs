@@ -364,7 +364,8 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         let minutes = (all / 60.0).ceil();
-        let about = if config.early_stopping.is_some() { "at most" } else { "about" };
+        let cools = config.cooling.as_ref().is_some_and(|cooling| cooling.steps < config.steps);
+        let about = if config.early_stopping.is_some() || cools { "at most" } else { "about" };
         report::say(&format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps{limit}"));
         plan.shorter().iter().for_each(|advice| report::say(&settings::words(advice)));
     }

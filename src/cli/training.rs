@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use cagey::models::options::ModelOptions;
 use cagey::models::race::Starts;
-use cagey::train::{Adam, CheckpointPlan, Descent, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
+use cagey::train::{
+    Adam, CheckpointPlan, Cooling, Descent, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig,
+};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
@@ -17,14 +19,15 @@ pub struct TrainOptions {
     /// Optimiser of the parameters; lbfgs by default, adam with minibatches
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
-    /// Largest number of steps. By default training stops when more steps no longer pay, at the latest after 1000; with
-    /// minibatches it stops after 2000, with natural gradients after 500
+    /// Largest number of steps. By default training stops when more steps no longer pay, at the latest after 1000, or
+    /// 2000 with natural gradients; with other minibatches it stops after 2000
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam and of gradient descent; 0.05 by default, 0.01 for minibatches without natural gradients
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     lr: Option<f64>,
-    /// Learning-rate schedule of Adam and of gradient descent; constant by default, linear with natural gradients
+    /// Learning-rate schedule of Adam and of gradient descent; constant by default; with natural gradients
+    /// constant as long as it pays and then linear, or linear over --steps
     #[arg(long, value_name = "NAME", value_enum)]
     schedule: Option<ScheduleName>,
     /// Number of starting points: the first is chosen from the data, the others are random changes of it
@@ -147,6 +150,11 @@ impl TrainOptions {
             OptimizerName::Descent => Optimizer::Descent(Descent { rate: self.lr.unwrap_or(adam.rate), schedule }),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(adam.rate), schedule, ..adam }),
         };
+        // A given number of steps is made, with a rate that falls from the first to the last.
+        let cooling = usual.cooling.filter(|_| self.schedule.is_none()).map(|cooling| match self.steps {
+            Some(steps) => Cooling { steps },
+            None => cooling,
+        });
         let as_long_as_it_pays = usual.early_stopping.filter(|_| self.steps.is_none());
         TrainConfig {
             max_time: self.max_time,
@@ -156,6 +164,7 @@ impl TrainOptions {
                 .patience
                 .map(|patience| EarlyStopping { patience, improvement: 1e-6 })
                 .or(as_long_as_it_pays),
+            cooling,
             ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
         }
     }

@@ -13,7 +13,7 @@ use cagey::train::{self, Adam, CheckpointPlan, Descent, Lbfgs, Objective, Optimi
 
 use crate::common::{F64, StopAt, data};
 
-const STEP: Step = Step { iteration: 0, epoch: 0.0, seed: 0 };
+const STEP: Step = Step { iteration: 0, epoch: 0.0, seed: 0, factor: 1.0 };
 
 fn experts(data: &Observations, count: usize, federation: Federation) -> Experts {
     let kernel = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", 2).unwrap();

@@ -161,7 +161,7 @@ fn ranks_are_told_of_what_is_fixed_and_believed() {
                 let mut experts = experts.clone();
                 experts.federation = Federation { algorithm: Algorithm::Pxadmm, ..Federation::default() };
                 let mut rounds = Rounds::new(experts.clone(), F64, &data, &TrainConfig::default()).unwrap();
-                let at = Step { iteration: 0, epoch: 0.0, seed: 0 };
+                let at = Step { iteration: 0, epoch: 0.0, seed: 0, factor: 1.0 };
                 rounds.evaluate(&experts.free_raw(), at).unwrap()
             };
             assert_eq!(rounds(&spread), rounds(&alone));

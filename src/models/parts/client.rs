@@ -115,7 +115,7 @@ fn dual(before: &[f64], x: &[f64], z: &[f64], penalty: f64) -> Vec<f64> {
 }
 
 /// The step for evaluations of a local loss, which does not depend on it.
-const FIRST: Step = Step { iteration: 0, epoch: 0.0, seed: 0 };
+const FIRST: Step = Step { iteration: 0, epoch: 0.0, seed: 0, factor: 1.0 };
 
 /// Takes local steps from `x`. Returns where they end, and the loss at `x`. Stops before a step that would leave the
 /// domain of the loss.

@@ -10,7 +10,7 @@ use crate::models::minibatch::Minibatches;
 use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
 use crate::models::prior::alike;
 use crate::models::variational::Covariance;
-use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
+use crate::train::{Adam, Cooling, Optimizer, TrainConfig};
 
 /// A sparse variational GP on minibatches with any likelihood, in m³ + b m² time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,8 +56,8 @@ impl ModelOptions for SvgpOptions {
         match self.batches.natural {
             None => self.batches.training(),
             Some(_) => {
-                let schedule = Schedule::Linear { final_fraction: 0.1 };
-                TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, schedule, ..Adam::default() }), 500)
+                let adam = Adam { rate: 0.05, ..Adam::default() };
+                TrainConfig::new(Optimizer::Adam(adam), 2000).cooling(Cooling { steps: 250 })
             }
         }
     }

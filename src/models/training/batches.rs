@@ -58,8 +58,8 @@ pub struct Minibatches {
     pub size: usize,
     /// Multiplies the learning rate of variational parameters.
     pub variational_rate: f64,
-    /// The rate of the natural-gradient step of q that precedes each step of all other parameters, if any. The
-    /// optimiser then does not move q.
+    /// The rate of the natural-gradient step of q that goes with each step of all other parameters, if any; it falls as
+    /// their learning rate does. The optimiser then does not move q.
     pub natural: Option<f64>,
 }
 

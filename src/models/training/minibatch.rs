@@ -38,7 +38,7 @@ pub fn train<M: SumOverRows>(
 ///
 /// Every epoch uses each row once, in an order of its own that the seed determines. With natural gradients, q ends with
 /// steps at the best point: decreasing ones over an epoch, or over 100 batches of a longer one, or ten steps of a half
-/// if a batch holds all rows.
+/// if a batch holds all rows. On minibatches their rate falls as the learning rate does.
 ///
 /// # Errors
 /// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or with a
@@ -100,8 +100,10 @@ fn fit_over<M: SumOverRows>(
         Termination::Interrupted => Some(Instant::now() + HURRIED),
         _ => scaled.max_time.and_then(|time| began.checked_add(time.mul_f64(share))),
     };
-    let outcome =
-        outcome.and_then(|outcome| loss.close(&outcome.x, config.seed, ends(&outcome, 1.0 - CLOSE)).map(|()| outcome));
+    let outcome = outcome.and_then(|outcome| {
+        let over = batches.natural.map(|rate| averaged(rate, &outcome));
+        loss.close(&outcome.x, over, config.seed, ends(&outcome, 1.0 - CLOSE)).map(|()| outcome)
+    });
     let polished = batches.natural.is_some() && !loss.stochastic();
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
@@ -118,7 +120,7 @@ fn fit_over<M: SumOverRows>(
     let mut loss = BatchLoss::of(model, source);
     if polished {
         let x = loss.model.free_raw();
-        loss.close(&x, config.seed, None)?;
+        loss.close(&x, Some(1.0), config.seed, None)?;
     }
     // Losses during training belong to earlier parameters and to parts of the rows.
     if let Ok(bound) = loss.bound(config.seed, ends(&outcome, 1.0)) {
@@ -126,6 +128,17 @@ fn fit_over<M: SumOverRows>(
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }
     Ok(outcome)
+}
+
+/// The number of batches that q is an average over after natural-gradient steps that began with this rate: 1/γ for a last
+/// step of rate γ, but fewer after few steps, when q is still on its way.
+fn averaged(rate: f64, outcome: &Outcome) -> f64 {
+    let records = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
+    let start = (0, 0.0, 0.0);
+    let (steps, largest, last) =
+        records.fold(start, |(_, largest, _), record| (record.iteration, record.rate.max(largest), record.rate));
+    let share: f64 = if largest > 0.0 { last / largest } else { 1.0 };
+    (rate * share).recip().min(rate * steps as f64)
 }
 
 /// Steps of L-BFGS on all rows after those of Adam.
@@ -146,12 +159,18 @@ fn polish<M: SumOverRows>(
         max_time: config.max_time.map(|time| time.saturating_sub(spent)),
         loss_scale: config.loss_scale,
         seed: config.seed,
-        ..TrainConfig::new(Optimizer::default(), POLISH)
+        ..match &config.cooling {
+            // A training of no given number of steps.
+            Some(cooling) if cooling.steps < config.steps => TrainConfig::while_it_pays(),
+            _ => TrainConfig::new(Optimizer::default(), POLISH),
+        }
     };
     let mut loss = BatchLoss::of(model, Source { batches: &batches, ..source });
     match train::minimise(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
         Ok(polished) => {
             outcome.iterations += polished.iterations;
+            outcome.restarts[outcome.best_restart].iterations += polished.iterations;
+            (outcome.termination, outcome.fall) = (polished.termination, polished.fall);
             outcome.evaluations += polished.evaluations;
             outcome.seconds += polished.seconds;
             model.set_free_raw(&polished.x)
@@ -172,6 +191,15 @@ const HURRIED: Duration = Duration::from_secs(1);
 
 /// The same if a batch holds all rows: 0.1 % of the earlier q remains.
 const WHOLE: usize = 10;
+
+/// One gradient of so many is that of a batch to which q was just fitted.
+///
+/// Steps of rate γ leave q with the noise of earlier batches, which raises the loss of the next batch by about γ/4 of
+/// the loss that a whole step on it would gain; a step on this batch then gains γ of that. So gradients of unseen
+/// batches alone make a posterior that is too smooth, those of fitted ones one that is too rough. To first order, both
+/// cancel if one of four is of a fitted batch. If targets scatter far more than the likelihood says, higher orders
+/// matter, and more of them are better; with every second one, both cases come near the optimum.
+const SEEN: usize = 2;
 
 /// How often to halve a natural-gradient step that makes the covariance indefinite, before the training fails.
 const HALVINGS: usize = 10;
@@ -253,22 +281,24 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         )))
     }
 
-    /// Leaves the model at `x` and, with natural gradients, q near its optimum there. Steps of length ½, ⅓, … average
-    /// over the batches of an epoch, or of a part of a long one. If a batch holds all rows, a few steps of length ½
-    /// reach the optimum. If a step fails, q stays as it is. No step begins after `end`.
-    fn close(&mut self, x: &[f64], seed: u64, end: Option<Instant>) -> Result<()> {
+    /// Leaves the model at `x` and, with natural gradients, q near its optimum there. If q is an average `over` k batches,
+    /// steps of length 1/(k + 1), 1/(k + 2), … make it one over those of an epoch too, or of a part of a long one. Longer
+    /// steps would first fit q to a few batches, and from there a likelihood like that of counts leads back slowly. If a
+    /// batch holds all rows, a few steps of length ½ reach the optimum. If a step fails, q stays as it is. No step begins
+    /// after `end`.
+    fn close(&mut self, x: &[f64], over: Option<f64>, seed: u64, end: Option<Instant>) -> Result<()> {
         self.model.set_free_raw(x)?;
-        if self.source.batches.natural.is_none() {
-            return Ok(());
-        }
+        let Some(over) = over else { return Ok(()) };
         let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
+        // At least half of the result is of these steps.
+        let over = over.clamp(1.0, steps as f64);
         for iteration in 0..steps {
             if is_over(end) {
                 break;
             }
-            let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+            let rows = self.rows(iteration, seed);
             let batch = self.batch(&rows)?;
-            let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
+            let rate = if self.stochastic() { 1.0 / (over + (iteration + 1) as f64) } else { 0.5 };
             match self.natural_step(&batch, rate) {
                 Err(Error::Data(_)) => break,
                 done => done?,
@@ -286,7 +316,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
                 break;
             }
             parts += 1;
-            let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+            let rows = self.rows(iteration, seed);
             let batch = self.batch(&rows)?;
             let Source { compute, spread, .. } = self.source;
             total += match spread {
@@ -303,9 +333,9 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     }
 
     /// The rows of a step: a part of an epoch's permutation.
-    fn rows(&mut self, step: Step) -> Vec<usize> {
+    fn rows(&mut self, iteration: usize, seed: u64) -> Vec<usize> {
         let (n, parts) = (self.source.data.count(), self.steps_per_epoch());
-        self.order.rows(n, parts, step.seed, step.iteration)
+        self.order.rows(n, parts, seed, iteration)
     }
 
     /// What the model holds for these rows. It is found before the first step and after 1, 2, 4, 8, … epochs: seldom,
@@ -334,7 +364,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     }
 
     fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
-        let rows = self.rows(step);
+        let rows = self.rows(step.iteration, step.seed);
         let batch = self.batch(&rows)?;
         self.model.set_free_raw(x)?;
         let held = self.held(&rows, step)?;
@@ -342,10 +372,10 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
             return self.evaluated(&batch, held.as_ref());
         };
-        // A q that was just fitted to a batch fits it too well: the noise would look smaller there than it is.
-        let before = self.stepped.is_some() && self.stochastic();
+        let before = self.stepped.is_some() && self.stochastic() && step.iteration.is_multiple_of(SEEN);
         let unseen = before.then(|| self.evaluated(&batch, held.as_ref())).transpose()?;
-        self.natural_step(&batch, rate)?;
+        // Without noise, q follows the hyperparameters at the full rate.
+        self.natural_step(&batch, if self.stochastic() { rate * step.factor } else { rate })?;
         self.stepped = Some(step.iteration);
         unseen.map_or_else(|| self.evaluated(&batch, held.as_ref()), Ok)
     }

@@ -90,11 +90,11 @@ impl AdamState {
         &mut self,
         settings: &Adam,
         rates: &[f64],
-        steps: usize,
+        factor: f64,
         from: &Point,
         probe: &mut Probe,
     ) -> Stepped {
-        let rate = settings.rate * settings.schedule.factor(self.updates, steps);
+        let rate = settings.rate * factor;
         let next = self.updated(settings, &from.gradient);
         let stepped = halved(rate, probe, |share| next.moved(settings, rates, rate * share, (&from.x, &from.gradient)));
         if stepped.is_ok() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Adam, CheckpointPlan, Descent, EarlyStopping, Lbfgs, Restarts};
+use super::{Adam, CheckpointPlan, Cooling, Descent, EarlyStopping, Lbfgs, Restarts};
 use crate::{Error, Result};
 
 /// The optimiser and its settings.
@@ -64,6 +64,8 @@ pub struct TrainConfig {
     pub seed: u64,
     /// Whether to stop when the loss no longer improves.
     pub early_stopping: Option<EarlyStopping>,
+    /// How the learning rate falls at the end, besides the optimiser's own schedule.
+    pub cooling: Option<Cooling>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
     /// A checkpoint to continue from. `steps` may be larger, and the time budget and the rule of early stopping may
@@ -88,6 +90,7 @@ impl Default for TrainConfig {
             restarts: Restarts::default(),
             seed: 0,
             early_stopping: None,
+            cooling: None,
             checkpoint: None,
             resume: None,
             fingerprint: String::new(),
@@ -130,6 +133,12 @@ impl TrainConfig {
     /// Sets [`early_stopping`](Self::early_stopping).
     pub fn early_stopping(mut self, rule: EarlyStopping) -> Self {
         self.early_stopping = Some(rule);
+        self
+    }
+
+    /// Sets [`cooling`](Self::cooling).
+    pub fn cooling(mut self, cooling: Cooling) -> Self {
+        self.cooling = Some(cooling);
         self
     }
 
@@ -183,8 +192,13 @@ impl TrainConfig {
 
     /// The settings that determine the numbers of a step, as text. A checkpoint resumes only with the same settings.
     pub(crate) fn signature(&self) -> String {
-        let Self { optimizer, restarts, seed, loss_scale, .. } = self;
-        serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale })
-            .to_string()
+        let Self { optimizer, restarts, seed, loss_scale, cooling, .. } = self;
+        let mut settings =
+            serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale });
+        // Omitted if not set, so that the settings of older checkpoints stay the same.
+        if let Some(cooling) = cooling {
+            settings["cooling"] = serde_json::json!(cooling);
+        }
+        settings.to_string()
     }
 }

@@ -30,16 +30,10 @@ impl Descent {
         self.schedule.validate()
     }
 
-    /// The next of `steps` steps, after `made` steps. A step out of the domain of the objective is halved until it ends
+    /// The next step, with a factor on the rate. A step out of the domain of the objective is halved until it ends
     /// inside.
-    pub(crate) fn step(
-        &self,
-        rates: &[f64],
-        (made, steps): (usize, usize),
-        from: &Point,
-        probe: &mut Probe,
-    ) -> Stepped {
-        let rate = self.rate * self.schedule.factor(made, steps);
+    pub(crate) fn step(&self, rates: &[f64], factor: f64, from: &Point, probe: &mut Probe) -> Stepped {
+        let rate = self.rate * factor;
         let direction: Vec<f64> = from.gradient.iter().zip(rates).map(|(g, factor)| g * factor).collect();
         halved(rate, probe, |share| shifted(&from.x, -rate * share, &direction))
     }

@@ -9,6 +9,7 @@ mod adam;
 #[doc(hidden)]
 pub mod checkpoint;
 mod config;
+mod cooling;
 mod descent;
 #[doc(hidden)]
 pub mod exact;
@@ -31,6 +32,7 @@ pub use adam::Adam;
 pub use adam::AdamState;
 pub use checkpoint::CheckpointPlan;
 pub use config::{Optimizer, TrainConfig};
+pub use cooling::Cooling;
 pub use descent::Descent;
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};

@@ -14,6 +14,8 @@ pub struct Step {
     pub epoch: f64,
     /// The seed of the training, the same in every restart.
     pub seed: u64,
+    /// The factor on the learning rate; 1 for L-BFGS, which has none.
+    pub factor: f64,
 }
 
 /// The loss and its gradient at one point.

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::adam::AdamState;
+use super::cooling::Pace;
 use super::lbfgs::LbfgsState;
 use super::point::{Answer, Move, Point, Refusal};
 use super::stop::Monitor;
@@ -53,6 +54,9 @@ pub(crate) struct Run {
     pub(crate) point: Point,
     memory: Memory,
     monitor: Monitor,
+    /// Whether the loss still falls, if the learning rate depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pace: Option<Pace>,
     #[serde(default)]
     choice: Option<Choice>,
     pub(crate) best: Option<Best>,
@@ -93,6 +97,7 @@ impl Run {
             Optimizer::Lbfgs(_) => Memory::Lbfgs(LbfgsState::default()),
             Optimizer::Descent(_) => Memory::Descent,
         };
+        let cools = config.cooling.is_some() && !matches!(config.optimizer, Optimizer::Lbfgs(_));
         let window = if objective.stochastic() { objective.steps_per_epoch().max(LEAST_WINDOW) } else { 1 };
         Self {
             iteration: 0,
@@ -100,6 +105,7 @@ impl Run {
             point: Point { x, loss: f64::NAN, gradient: Vec::new() },
             memory,
             monitor: Monitor::new(window),
+            pace: cools.then(|| Pace::new(objective.steps_per_epoch())),
             choice: None,
             best: None,
             lowest: None,
@@ -141,7 +147,19 @@ impl Run {
     fn next(&self, objective: &dyn Objective, setting: &Setting) -> Step {
         let iteration = self.iteration + usize::from(self.best.is_some());
         let epoch = iteration as f64 / objective.steps_per_epoch().max(1) as f64;
-        Step { iteration, epoch, seed: setting.config.seed }
+        Step { iteration, epoch, seed: setting.config.seed, factor: self.factor(setting.config) }
+    }
+
+    /// The factor on the learning rate of the next update.
+    fn factor(&self, config: &TrainConfig) -> f64 {
+        let (made, steps) = (self.iteration, config.steps);
+        let scheduled = match &config.optimizer {
+            Optimizer::Adam(adam) => adam.schedule.factor(made, steps),
+            Optimizer::Descent(descent) => descent.schedule.factor(made, steps),
+            Optimizer::Lbfgs(_) => 1.0,
+        };
+        let flat = self.pace.as_ref().and_then(|pace| pace.flat);
+        scheduled * config.cooling.as_ref().map_or(1.0, |cooling| cooling.factor(made, flat, steps))
     }
 
     /// Lets the objective choose when a choice is due. The current point then has another value.
@@ -179,6 +197,11 @@ impl Run {
             self.ended = Some(reason);
             return Advance::Ended;
         }
+        let flat = self.pace.as_ref().and_then(|pace| pace.flat);
+        if started && setting.config.cooling.as_ref().is_some_and(|cooling| cooling.is_over(self.iteration, flat)) {
+            self.ended = Some(Termination::LossTolerance);
+            return Advance::Ended;
+        }
         match self.refresh(objective, setting) {
             Ok(()) => {}
             Err(Refusal::OutOfTime) => return Advance::OutOfTime,
@@ -196,12 +219,11 @@ impl Run {
         let stepped = if started {
             match (memory, &setting.config.optimizer) {
                 (Memory::Adam(memory), Optimizer::Adam(adam)) => {
-                    memory.step(adam, setting.rates, setting.config.steps, point, &mut probe)
+                    memory.step(adam, setting.rates, step.factor, point, &mut probe)
                 }
                 (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) => memory.step(lbfgs, point, &mut probe),
                 (Memory::Descent, Optimizer::Descent(descent)) => {
-                    let made = (step.iteration - 1, setting.config.steps);
-                    descent.step(setting.rates, made, point, &mut probe)
+                    descent.step(setting.rates, step.factor, point, &mut probe)
                 }
                 // A state is checked when it is read, so this never happens.
                 _ => Err(Termination::Failed("the state is that of another optimiser".into())),
@@ -221,8 +243,12 @@ impl Run {
                 if !started && self.choice.is_some() {
                     self.lowest.clone_from(&self.best);
                 }
+                if let Some(pace) = &mut self.pace {
+                    pace.observe(to.loss, self.iteration);
+                }
                 let (smoothed, lowest) = self.monitor.observe(to.loss, rule);
-                if objective.stochastic() && lowest {
+                // While a rate falls, losses on batches fall or rise with it: the last point is the best one.
+                if objective.stochastic() && (lowest || setting.config.cooling.is_some()) {
                     self.best = Some(Best { x: to.x.clone(), loss: smoothed });
                 }
                 self.point = to;
