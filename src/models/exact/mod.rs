@@ -70,15 +70,20 @@ impl ExactGp {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExactPosterior> {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
-        let n = data.n();
-        let mut covariance = to_f64(self.prior.covariance(&scope, &batch.x).matrix()?)?;
-        let noise = to_f64(self.likelihood.variances(&scope, n, batch.auxiliary.as_ref()))?;
+        let factor = Factor::new(self.covariance(&scope, &batch)?, "K + σ²I")?;
+        let residual = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x)?)?;
+        ExactPosterior::new(self.clone(), compute, data, factor, residual)
+    }
+
+    /// K + σ²I of rows.
+    fn covariance(&self, scope: &Scope, batch: &Batch) -> Result<Vec<f64>> {
+        let n = batch.y.dims()[0];
+        let mut covariance = to_f64(self.prior.covariance(scope, &batch.x).matrix()?)?;
+        let noise = to_f64(self.likelihood.variances(scope, n, batch.auxiliary.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             covariance[i * n + i] += noise;
         }
-        let factor = Factor::new(covariance, "K + σ²I")?;
-        let residual = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x)?)?;
-        ExactPosterior::new(self.clone(), compute, data, factor, residual)
+        Ok(covariance)
     }
 }
 
@@ -147,6 +152,16 @@ pub struct ExactPosterior {
     influence: OnceLock<Influence>,
 }
 
+/// What predictions at some points begin with.
+pub(in crate::models) struct Crossed {
+    /// k(X, x) `[n, t]`.
+    pub(in crate::models) cross: Vec<f64>,
+    /// Means of f.
+    pub(in crate::models) mean: Vec<f64>,
+    /// Prior variances of f.
+    pub(in crate::models) prior: Vec<f64>,
+}
+
 /// The entry of files that holds the rows of L up to the diagonal, one after another.
 const FACTOR: &str = "posterior.factor";
 
@@ -162,6 +177,35 @@ impl ExactPosterior {
     /// The factor of K̂, and K̂⁻¹(y − m).
     pub(in crate::models) fn solved(&self) -> (&Factor<f64>, &[f64]) {
         (&self.factor, &self.weights)
+    }
+
+    /// What predictions at rows `x` begin with.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn crossed(&self, x: &[f64]) -> Result<Crossed> {
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        let points = scope.matrix(x, x.len() / self.data.d, self.data.d);
+        let (cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
+        Ok(Crossed { cross, mean, prior: to_f64(kernel.diag(&scope, &points)?)? })
+    }
+
+    /// K + σ²I of other rows.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn covariance(&self, rows: &Observations) -> Result<Vec<f64>> {
+        let scope = Scope::new(self.compute)?;
+        self.model.covariance(&scope, &rows.batch(&scope))
+    }
+
+    /// k(R, x) `[r, t]` for other rows R, which `anchors` belong to.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn cross_with(&self, rows: &Observations, anchors: &Anchors, x: &[f64]) -> Result<Vec<f64>> {
+        let scope = Scope::new(self.compute)?;
+        self.cross(&scope, &self.model.prior.kernel, (anchors, rows), &scope.matrix(x, x.len() / rows.d, rows.d))
     }
 
     fn new(
@@ -244,13 +288,27 @@ impl ExactPosterior {
         anchors: &Anchors,
         points: &Tensor<2>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let cross = match anchors.cross(kernel, scope, self.rows(), points)? {
-            Some(cross) => transposed(&cross, self.data.n()),
-            None => to_f64(products::Cross::new(kernel, scope, &self.train(scope), points).matrix()?)?,
-        };
+        let cross = self.cross(scope, kernel, (anchors, &self.data), points)?;
         let prior = to_f64(mean.at(scope, points)?)?;
         let mean = prior.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
         Ok((cross, mean))
+    }
+
+    /// k(R, points) `[r, t]`.
+    fn cross(
+        &self,
+        scope: &Scope,
+        kernel: &Kernel,
+        (anchors, rows): (&Anchors, &Observations),
+        points: &Tensor<2>,
+    ) -> Result<Vec<f64>> {
+        Ok(match anchors.cross(kernel, scope, (&rows.x, rows.d), points)? {
+            Some(cross) => transposed(&cross, rows.n()),
+            None => {
+                let fixed = scope.matrix(&rows.x, rows.n(), rows.d);
+                to_f64(products::Cross::new(kernel, scope, &fixed, points).matrix()?)?
+            }
+        })
     }
 
     fn of(&self, kernel: &Kernel, mean: &Mean, anchors: &Anchors, x: &[f64]) -> Result<Marginals> {

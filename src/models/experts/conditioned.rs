@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::aggregation::Rule;
+use super::beyond::{Beyond, Common};
 use super::expert::Expert;
 use super::{Experts, Shared};
 use crate::device::Compute;
@@ -32,7 +33,18 @@ pub(super) struct Conditioned {
     /// The communication expert.
     common: OnceLock<Expert>,
     /// The experts with the communication expert's rows added; none if their factors take too much memory.
-    augmented: OnceLock<Option<Vec<Expert>>>,
+    augmented: OnceLock<Option<Vec<Augmented>>>,
+}
+
+/// An expert with the rows of the communication expert added.
+#[derive(Debug)]
+enum Augmented {
+    /// All of its rows are among them.
+    Same,
+    /// An exact expert: its other rows, given them.
+    Beyond(Box<Beyond>),
+    /// A sparse expert on the rows of both.
+    Whole(Box<Expert>),
 }
 
 impl Conditioned {
@@ -41,8 +53,9 @@ impl Conditioned {
         let (common, augmented) = (OnceLock::new(), OnceLock::new());
         let mut made = Self { model, compute, data, locals: None, common, augmented };
         let own: Vec<&[usize]> = made.model.parts.own().map(|expert| &made.model.parts()[expert][..]).collect();
-        let kept = kept(&own);
-        made.locals = if kept { Some(made.conditioned(&own)?) } else { None };
+        let kept = kept(own.iter().map(|rows| (rows.len() as f64).powi(2)));
+        let first = made.model.parts.own().start;
+        made.locals = if kept { Some(made.conditioned(|at| made.local(first + at, own[at]))?) } else { None };
         Ok(made)
     }
 
@@ -63,11 +76,10 @@ impl Conditioned {
         self.data().gather(&self.model.parts()[expert])
     }
 
-    /// Conditions this process's experts, each on its rows, in parallel.
-    fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Expert>> {
-        let first = self.model.parts.own().start;
-        let made = threads::apart(rows.len(), |at| {
-            let (local, jitter) = watch(|| self.local(first + at, rows[at].as_ref()));
+    /// Makes something of each of this process's experts, in parallel.
+    fn conditioned<T: Send>(&self, make: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+        let made = threads::apart(self.model.parts.own().len(), |at| {
+            let (local, jitter) = watch(|| make(at));
             Ok((local?, jitter))
         })?;
         made.iter().for_each(|(_, jitter)| record(*jitter));
@@ -88,15 +100,27 @@ impl Conditioned {
         }
     }
 
-    /// The rows of this process's experts together with those of the communication expert.
-    fn augmented_rows(&self) -> Vec<Vec<usize>> {
-        let with = |expert: usize| {
-            let mut rows = [&self.model.communication[..], &self.model.parts()[expert]].concat();
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        self.model.parts.own().map(with).collect()
+    /// The rows of one of this process's experts that the communication expert does not have.
+    fn others(&self, at: usize) -> Vec<usize> {
+        let mut common = self.model.communication.to_vec();
+        common.sort_unstable();
+        let rows = &self.model.parts()[self.model.parts.own().start + at];
+        rows.iter().copied().filter(|row| common.binary_search(row).is_err()).collect()
+    }
+
+    /// One of this process's experts with the rows of the communication expert added.
+    fn with_common(&self, at: usize) -> Result<Augmented> {
+        let (expert, others) = (self.model.parts.own().start + at, self.others(at));
+        if others.is_empty() {
+            return Ok(Augmented::Same);
+        }
+        if let Some(common) = self.common_expert()?.exact() {
+            let beyond = Beyond::new(common, self.data().gather(&others)?);
+            return Ok(Augmented::Beyond(beyond.map_err(|error| self.model.parts.of_part(expert, error))?.into()));
+        }
+        let mut rows = [&self.model.communication[..], &others].concat();
+        rows.sort_unstable();
+        Ok(Augmented::Whole(self.local(expert, &rows)?.into()))
     }
 
     /// The predictions of this process's experts at `x`. If `augmented`, the experts have the rows of the communication
@@ -109,19 +133,24 @@ impl Conditioned {
         if !augmented {
             return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local)));
         }
-        let rows = self.augmented_rows();
+        let common = self.common_expert()?.exact();
         if self.augmented.get().is_none() {
-            let made = kept(&rows).then(|| self.conditioned(&rows)).transpose()?;
+            let common = self.model.communication.len() as f64;
+            let room = (0..own.len()).map(|at| self.others(at).len() as f64 + common).map(|rows| rows * rows);
+            let made = kept(room).then(|| self.conditioned(|at| self.with_common(at))).transpose()?;
             let _ = self.augmented.set(made);
         }
-        threads::apart(rows.len(), |at| {
-            if rows[at].len() == self.model.communication.len() {
-                return Ok(Marginals::default());
+        let known = common.map(|common| Common::new(common, x)).transpose()?;
+        let predict = |at: usize, expert: &Augmented| match (expert, common, &known) {
+            (Augmented::Beyond(beyond), Some(common), Some(known)) => {
+                beyond.predict(common, known, x).map_err(|error| self.model.parts.of_part(own.start + at, error))
             }
-            match self.augmented.get().and_then(Option::as_ref) {
-                Some(locals) => predict(at, &locals[at]),
-                None => predict(at, &self.local(own.start + at, &rows[at])?),
-            }
+            (Augmented::Whole(local), ..) => predict(at, local),
+            _ => Ok(Marginals::default()),
+        };
+        threads::apart(own.len(), |at| match self.augmented.get().and_then(Option::as_ref) {
+            Some(all) => predict(at, &all[at]),
+            None => predict(at, &self.with_common(at)?),
         })
     }
 
@@ -150,22 +179,26 @@ impl Conditioned {
         Ok([mean, said.into_iter().flat_map(|said| said.variance).collect()])
     }
 
+    /// The communication expert.
+    fn common_expert(&self) -> Result<&Expert> {
+        if let Some(known) = self.common.get() {
+            return Ok(known);
+        }
+        let rows = self.data().gather(&self.model.communication)?;
+        let made = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
+        Ok(self.common.get_or_init(|| made))
+    }
+
     /// The prediction of the communication expert.
     pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
-        if self.common.get().is_none() {
-            let rows = self.data().gather(&self.model.communication)?;
-            let local = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
-            let _ = self.common.set(local);
-        }
-        let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
-        let said = local.posterior().predict(x).map_err(|error| about(COMMON, error))?;
+        let said = self.common_expert()?.posterior().predict(x).map_err(|error| about(COMMON, error))?;
         Ok([said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior).collect(), said.variance])
     }
 }
 
-/// Whether the factors of experts on these rows are small enough to keep.
-fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
-    8.0 * rows.iter().map(|rows| (rows.as_ref().len() as f64).powi(2)).sum::<f64>() <= KEPT
+/// Whether factors of so many numbers are small enough to keep.
+fn kept(numbers: impl Iterator<Item = f64>) -> bool {
+    8.0 * numbers.sum::<f64>() <= KEPT
 }
 
 /// Experts of a process that does not lead. It predicts for the one that does.

@@ -68,6 +68,14 @@ impl Expert {
         }
     }
 
+    /// The posterior of an exact expert.
+    pub(super) fn exact(&self) -> Option<&ExactPosterior> {
+        match self {
+            Self::Exact(posterior) => Some(posterior),
+            Self::Sparse(_) => None,
+        }
+    }
+
     pub(super) fn data(&self) -> &Observations {
         match self {
             Self::Exact(posterior) => posterior.data(),

@@ -7,6 +7,7 @@
 //! the rule when you ask for predictions.
 
 pub mod aggregation;
+mod beyond;
 mod conditioned;
 mod expert;
 mod options;

@@ -123,7 +123,9 @@ impl ExpertsPosterior {
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
         let variance = to_f64(prior.kernel.diag(&scope, &points)?)?;
         let needs = self.rule.needs();
-        let [mean, own] = experts.said(false, &level, x)?;
+        // A single expert is no committee.
+        let local = needs.local || experts.model().len() == 1;
+        let [mean, own] = if local { experts.said(false, &level, x)? } else { Default::default() };
         let augmented =
             if needs.augmented { Some((experts.common(&level, x)?, experts.said(true, &level, x)?)) } else { None };
         let covariances = if self.entangled() { Some(terms::covariances(experts, x)?) } else { None };

@@ -11,10 +11,11 @@
 //!   of y. For that, add the noise to the variances and the prior variances that go in.
 //! - Matrices over experts are row-major `[M, t]`: expert i has the rows `i·t..(i+1)·t`.
 //!
-//! [`Rule::needs`] says what a rule needs beside [`LocalPredictions`] and the prior variances `[t]`:
+//! [`Rule::needs`] says what a rule needs beside the prior variances `[t]`:
 //!
 //! | needs | who | what |
 //! |---|---|---|
+//! | [`local`](Needs::local) | all but grBCM, which may have none | the experts' own predictions |
 //! | [`augmented`](Needs::augmented) | grBCM | the communication expert `[1, t]`, and the experts with its rows added |
 //! | [`covariances`](Needs::covariances) | NPAE, weights | [`Covariances`] of f, μ_i and μ_j |
 //! | [`weights`](Needs::weights) | the weights | β from a [`WeightSystem`], solved once for all chunks |
@@ -135,7 +136,8 @@ const VAGUE: f64 = 1e-9;
 /// # Errors
 /// [`Shape`](crate::Error::Shape) when lengths disagree, or something that the rule [needs](Rule::needs) is missing.
 pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
-    let local = Experts::new("experts", chunk.local, chunk.prior)?;
+    let none = !rule.needs().local && chunk.local.mean.is_empty() && chunk.local.variance.is_empty();
+    let local = if none { Experts::none() } else { Experts::new("experts", chunk.local, chunk.prior)? };
     if local.count == 1 {
         return Ok(nearest(&local));
     }
@@ -202,6 +204,10 @@ struct Experts<'a> {
 }
 
 impl<'a> Experts<'a> {
+    fn none() -> Self {
+        Self { count: 0, rows: 0, local: LocalPredictions { mean: &[], variance: &[] }, prior: &[] }
+    }
+
     fn new(what: &str, local: LocalPredictions<'a>, prior: &'a [f64]) -> Result<Self> {
         let (rows, size) = (prior.len(), local.mean.len());
         if size != local.variance.len() || (rows > 0 && (size == 0 || !size.is_multiple_of(rows))) {

@@ -40,6 +40,8 @@ pub enum Rule {
 /// What a rule needs beside local means and variances and the prior variances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
+    /// The experts' own predictions.
+    pub local: bool,
     /// Experts that also have the rows of a communication expert.
     pub augmented: bool,
     /// Covariances among experts.
@@ -72,7 +74,8 @@ impl Rule {
             _ => None,
         };
         let covariances = self == Self::Npae || weights.is_some();
-        Needs { augmented: self == Self::Grbcm, covariances, weights }
+        let augmented = self == Self::Grbcm;
+        Needs { local: !augmented, augmented, covariances, weights }
     }
 
     /// The rule's name in options, files and tables.
