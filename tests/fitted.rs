@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
-use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
+use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, Warp, WarpKind, Warping, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Calibrate, Fit, Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
@@ -552,6 +552,113 @@ fn points_carry_gradients_in_the_inputs() {
         assert!((slope - numeric).abs() < 1e-6 * numeric.abs().max(1.0), "{slope} {numeric}");
     }
     assert!(fitted.points(&[1.0]).is_err());
+}
+
+/// A table with a column `a` of heavy tails on the right, and a column `b` without any.
+fn skewed() -> Dataset {
+    let a = |i: usize| (2.5 * (1.7 * i as f64).sin()).exp();
+    let x: Vec<f64> = (0..60).flat_map(|i| [a(i), (0.9 * i as f64).cos()]).collect();
+    let y = x.chunks(2).map(|x| x[0].ln().sin() + 0.3 * x[1]).collect();
+    Dataset::new(["a", "b"], x).unwrap().with_target("y", y).unwrap()
+}
+
+#[test]
+fn transformed_inputs_are_increasing_and_carry_gradients() {
+    let data = skewed();
+    let a: Vec<f64> = data.x.iter().step_by(2).copied().collect();
+    let mut sorted = a.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (least, most) = (sorted[0], sorted[59]);
+    for kind in [WarpKind::Asinh, WarpKind::Ranks, WarpKind::Log] {
+        let asked = Warping { all: None, columns: vec![("a".into(), Some(kind))] };
+        let fitted = Fit::new(&data).kernel("rbf(ard)").input_transform(asked).steps(5).run().unwrap();
+        let scale = &fitted.input_scale;
+        assert_eq!((scale.warp(0).kind(), scale.warp(1)), (kind, &Warp::Identity));
+        let z = scale.apply(&data.x).unwrap();
+        let column: Vec<f64> = z.iter().step_by(2).copied().collect();
+        let mean = column.iter().sum::<f64>() / 60.0;
+        let variance = column.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / 60.0;
+        assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{kind}: {mean} {variance}");
+        let warp = scale.warp(0);
+        let points = [-1e9, -1.0, 0.0, 0.5 * least, least, 0.3, 1.0, 2.0, 7.0, most, 1.5 * most, 1e9];
+        let warped = points.map(|x| warp.forward(x));
+        assert!(warped.iter().all(|w| w.is_finite()) && warped.is_sorted_by(|a, b| a < b), "{kind}: {warped:?}");
+        for (x, w) in points.iter().zip(warped) {
+            assert!((warp.inverse(w) - x).abs() <= 1e-8 * x.abs().max(1.0), "{kind}: {x} {}", warp.inverse(w));
+        }
+        if let Warp::Asinh { centre, .. } | Warp::Log { centre, .. } = *warp {
+            let slope = (warp.forward(centre + 1e-5) - warp.forward(centre - 1e-5)) / 2e-5;
+            assert!((slope - 1.0).abs() < 1e-6 && warp.forward(centre) == centre, "{kind}: {slope}");
+        }
+        // Inside, below and above the training rows.
+        let at = [0.41, -0.4, 3.3, 0.1, 0.5 * least, 0.2, 1.1 * most, -0.3];
+        let x = fitted.points(&at).unwrap().require_grad();
+        let [mean, variance] = fitted.moments(x.clone()).unwrap();
+        for (p, mean) in
+            fitted.predict_latent(&fitted.table(&at).unwrap()).unwrap().iter().zip(to_f64(mean.clone()).unwrap())
+        {
+            assert!((p.mean() - mean).abs() < 1e-9, "{kind}: {p:?} {mean}");
+        }
+        let gradient = to_f64(x.grad(&(mean.sum() + variance.sum()).backward()).unwrap()).unwrap();
+        let value = |at: &[f64]| {
+            let table = fitted.table(at).unwrap();
+            fitted.predict_latent(&table).unwrap().iter().map(|p| p.mean() + p.sd().powi(2)).sum::<f64>()
+        };
+        for (i, slope) in gradient.iter().enumerate() {
+            let step = 1e-6 * at[i].abs();
+            let moved = |h: f64| {
+                let mut at = at;
+                at[i] += h;
+                value(&at)
+            };
+            let numeric = (moved(step) - moved(-step)) / (2.0 * step);
+            assert!((slope - numeric).abs() < 1e-5 * numeric.abs().max(1.0), "{kind}, {i}: {slope} {numeric}");
+        }
+        let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+        assert_eq!((&again.input_scale, again.predict(&data).unwrap()), (scale, fitted.predict(&data).unwrap()));
+    }
+}
+
+#[test]
+fn a_transformed_input_is_that_of_a_transformed_table() {
+    let data = skewed();
+    let asked = Warping { all: None, columns: vec![("a".into(), Some(WarpKind::Asinh))] };
+    let inside = Fit::new(&data).kernel("matern32(ard)").input_transform(asked).steps(4).run().unwrap();
+    let warp = inside.input_scale.warp(0);
+    let x = data.x.chunks(2).flat_map(|row| [warp.forward(row[0]), row[1]]).collect();
+    let before = Dataset::new(["a", "b"], x).unwrap().with_target("y", data.y.clone().unwrap()).unwrap();
+    let outside = Fit::new(&before).kernel("matern32(ard)").steps(4).run().unwrap();
+    assert_eq!(outside.input_scale.warps, []);
+    assert_eq!(inside.predict(&data).unwrap(), outside.predict(&before).unwrap());
+    let lengthscales = |fitted: &Fitted| fitted.kernel().to_string();
+    assert_eq!(lengthscales(&inside), lengthscales(&outside));
+}
+
+#[test]
+fn heavy_tails_are_transformed_for_classes_unless_something_else_is_asked() {
+    // The farthest value of `a` is 11 standard deviations from its median, as the outer tenths give them.
+    let x: Vec<f64> = (0..60).flat_map(|i| [(0.25 * f64::from(i)).exp(), (0.9 * f64::from(i)).cos()]).collect();
+    let y: Vec<f64> = x.chunks(2).map(|x| x[0].ln().sin() + 0.3 * x[1]).collect();
+    let table = |y: Vec<f64>| Dataset::new(["a", "b"], x.clone()).unwrap().with_target("y", y).unwrap();
+    let classes = table(y.iter().map(|y| f64::from(*y > 0.0)).collect());
+    let data = table(y);
+    let fit = |asked: Warping| {
+        let fit = Fit::new(&classes).likelihood("bernoulli").model(LaplaceOptions::default());
+        fit.input_transform(asked).steps(2).run().unwrap()
+    };
+    let kinds = |fitted: &Fitted| (0..2).map(|column| fitted.input_scale.warp(column).kind()).collect::<Vec<_>>();
+    assert_eq!(kinds(&fit(Warping::default())), [WarpKind::Asinh, WarpKind::None]);
+    assert_eq!(kinds(&fit(Warping::all(WarpKind::None))), [WarpKind::None; 2]);
+    assert_eq!(kinds(&fit(Warping::all(WarpKind::Ranks))), [WarpKind::Ranks; 2]);
+    // Of numbers, nothing is transformed by itself.
+    assert_eq!(kinds(&Fit::new(&data).steps(1).run().unwrap()), [WarpKind::None; 2]);
+    let refused = |text: &str| {
+        let mut asked = Warping::default();
+        asked.add(text).and_then(|()| Fit::new(&data).input_transform(asked).run()).unwrap_err().to_string()
+    };
+    assert!(refused("b=log").contains("`b` has the value"));
+    assert!(refused("aa=log").contains("did you mean `a`"));
+    assert!(refused("a=logs").contains("asinh, ranks, log"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cagey::Result;
-use cagey::data::TargetTransform;
+use cagey::data::{TargetTransform, WarpKind};
 use cagey::fitted::{Fitted, Rows, Summary};
 use cagey::models::posterior::InducingPart;
 use clap::Args;
@@ -107,6 +107,7 @@ pub fn description(fitted: &Fitted) -> String {
     };
     let mut data =
         vec![("kernel".into(), settings.kernel.clone()), ("inputs".into(), inputs), ("target".into(), target)];
+    data.extend(warped(fitted, &names).map(|columns| ("transformed inputs".into(), columns)));
     data.extend(settings.auxiliary_column.clone().map(|column| ("auxiliary column".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
@@ -167,6 +168,24 @@ pub fn description(fitted: &Fitted) -> String {
         let _ = writeln!(text, "  warning: {}", settings::words(warning));
     }
     text
+}
+
+/// The inputs that a function changes before they are standardised, by their functions.
+fn warped(fitted: &Fitted, names: &[String]) -> Option<String> {
+    let mut found: Vec<(WarpKind, Vec<&str>)> = Vec::new();
+    for (warp, name) in fitted.input_scale.warps.iter().zip(names) {
+        match found.iter_mut().find(|(kind, _)| *kind == warp.kind()) {
+            _ if warp.kind() == WarpKind::None => {}
+            Some((_, columns)) => columns.push(name),
+            None => found.push((warp.kind(), vec![name])),
+        }
+    }
+    let listed = |(kind, columns): (WarpKind, Vec<&str>)| match columns.len() {
+        ..=8 => format!("{kind} of {}", columns.join(", ")),
+        many => format!("{kind} of {many} columns"),
+    };
+    let text = found.into_iter().map(listed).collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then(|| format!("{text} (lengthscales are in units of the data at the median)"))
 }
 
 /// The objective per row; of an estimate, its standard error as well.

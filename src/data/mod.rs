@@ -28,6 +28,7 @@ mod schema;
 mod split;
 #[cfg(feature = "table")]
 mod tables;
+mod warp;
 mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
@@ -47,4 +48,5 @@ pub use tables::{
     Cells, DateOrder, Frame, Header, LeaveOut, Missing, ReadOptions, TargetKind, read_training, read_with_schema,
     write_labelled, write_predictions,
 };
+pub use warp::{Warp, WarpKind, Warping};
 pub use write::{atomic_write, check_destination, check_file};

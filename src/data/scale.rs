@@ -1,8 +1,9 @@
-//! Affine scaling of inputs, and transform and scaling of targets.
+//! Scaling of inputs, affine or after an increasing function of single columns, and transform and scaling of targets.
 
 use serde::{Deserialize, Serialize};
 
-use super::Dataset;
+use super::warp::Warp;
+use super::{Dataset, Warping};
 use crate::metrics::Predictive;
 use crate::{Error, Result};
 
@@ -59,12 +60,15 @@ impl Moments {
     }
 }
 
-/// Standardisation of each feature: `(x − mean) / sd`.
+/// Standardisation of each feature: `(w(x) − mean) / sd`, where w is x itself or an increasing function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputScale {
-    /// Means `[d]`.
+    /// The functions w `[d]`; empty if every one is x itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warps: Vec<Warp>,
+    /// Means `[d]` of w(x).
     pub mean: Vec<f64>,
-    /// Standard deviations `[d]` (of the sample, divisor `n`); 1 for a constant feature.
+    /// Standard deviations `[d]` of w(x) (of the sample, divisor `n`); 1 for a constant feature.
     pub sd: Vec<f64>,
 }
 
@@ -91,12 +95,33 @@ impl InputScale {
         let problem = |at: usize| Error::Data(format!("input column {} {TOO_SMALL}", at + 1));
         let scales = columns.iter().enumerate().map(|(at, column)| column.scale().ok_or_else(|| problem(at)));
         let (mean, sd) = scales.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        Ok(Self { mean, sd })
+        Ok(Self::affine(mean, sd))
     }
 
     /// No scaling of `d` features: mean 0, standard deviation 1.
     pub fn identity(d: usize) -> Self {
-        Self { mean: vec![0.0; d], sd: vec![1.0; d] }
+        Self::affine(vec![0.0; d], vec![1.0; d])
+    }
+
+    /// The scale with these means and standard deviations.
+    pub fn affine(mean: Vec<f64>, sd: Vec<f64>) -> Self {
+        Self { warps: Vec::new(), mean, sd }
+    }
+
+    /// As [`fit`](Self::fit), after the functions that are asked for; with `standardise` false, these only. `classes`
+    /// says whether the targets are.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit) and [`Warping::fit`].
+    pub(crate) fn warped(
+        asked: &Warping,
+        x: &[f64],
+        names: &[String],
+        (classes, standardise): (bool, bool),
+    ) -> Result<Self> {
+        let warps = Self { warps: asked.fit(x, names, classes)?, ..Self::identity(names.len()) };
+        let scale = if standardise { Self::fit(&warps.apply(x)?, names.len())? } else { Self::identity(names.len()) };
+        Ok(Self { warps: warps.warps, ..scale })
     }
 
     /// Scales inputs `[n, d]`.
@@ -104,7 +129,7 @@ impl InputScale {
     /// # Errors
     /// [`Error::Shape`] if the last row of `x` is incomplete.
     pub fn apply(&self, x: &[f64]) -> Result<Vec<f64>> {
-        self.map(x, |x, mean, sd| (x - mean) / sd)
+        self.map(x, |x, warp, mean, sd| (warp.forward(x) - mean) / sd)
     }
 
     /// Undoes [`apply`](Self::apply).
@@ -112,20 +137,33 @@ impl InputScale {
     /// # Errors
     /// [`Error::Shape`] if the last row of `z` is incomplete.
     pub fn invert(&self, z: &[f64]) -> Result<Vec<f64>> {
-        self.map(z, |z, mean, sd| z * sd + mean)
+        self.map(z, |z, warp, mean, sd| warp.inverse(z * sd + mean))
     }
 
     /// The problem that makes the scale invalid, if any. Files can contain anything.
     pub(crate) fn problem(&self) -> Option<String> {
-        let Self { mean, sd } = self;
-        let sound = mean.len() == sd.len() && mean.iter().all(|mean| mean.is_finite()) && sd.iter().all(positive);
+        let Self { warps, mean, sd } = self;
+        let warped = warps.is_empty() || (warps.len() == mean.len() && warps.iter().all(Warp::is_sound));
+        let sound =
+            warped && mean.len() == sd.len() && mean.iter().all(|mean| mean.is_finite()) && sd.iter().all(positive);
         (!sound).then(|| "the inputs' means and standard deviations are invalid".into())
     }
 
-    fn map(&self, values: &[f64], f: impl Fn(f64, f64, f64) -> f64) -> Result<Vec<f64>> {
-        check_rows(values, self.mean.len())?;
-        let scales = self.mean.iter().zip(&self.sd).cycle();
-        Ok(values.iter().zip(scales).map(|(&value, (&mean, &sd))| f(value, mean, sd)).collect())
+    /// The function of a column.
+    pub fn warp(&self, column: usize) -> &Warp {
+        self.warps.get(column).unwrap_or(&Warp::Identity)
+    }
+
+    /// A standardised value of a column in the data's units.
+    pub fn value(&self, column: usize, z: f64) -> f64 {
+        self.warp(column).inverse(z * self.sd[column] + self.mean[column])
+    }
+
+    fn map(&self, values: &[f64], f: impl Fn(f64, &Warp, f64, f64) -> f64) -> Result<Vec<f64>> {
+        let d = self.mean.len();
+        check_rows(values, d)?;
+        let scaled = |(at, value): (usize, &f64)| f(*value, self.warp(at % d), self.mean[at % d], self.sd[at % d]);
+        Ok(values.iter().enumerate().map(scaled).collect())
     }
 }
 

@@ -214,28 +214,29 @@ const SHARE: f64 = 0.9;
 
 /// Warnings about inputs that vary almost only in one row, or in a thousandth of the rows: lengthscales and
 /// standardisation then fit those rows only. Of many inputs, the first are described and the others counted.
-pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
+pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<Advice> {
     let n = data.n();
     let mut others = Vec::new();
-    let mut told: Vec<String> = Vec::new();
+    let mut told: Vec<Advice> = Vec::new();
     for column in (0..data.d).filter(|_| n >= MANY) {
         let Some(Outlier { far, distance, share, few }) = outlier(data, column) else { continue };
         if told.len() == FIRST {
             others.push(&names[column]);
             continue;
         }
-        told.push(format!(
+        let text = format!(
             "the input `{}` has a value of {}, {distance:.0} standard deviations from its mean: {:.0} % of its \
-             variance lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, or take \
-             its logarithm",
+             variance lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, or \
+             transform the input",
             names[column],
-            shown(far * scale.sd[column] + scale.mean[column]),
+            shown(scale.value(column, far)),
             100.0 * share
-        ));
+        );
+        told.push(Advice::from(text).set("Settings::input_transform", format!("\"{}=asinh\"", names[column])));
     }
     if !others.is_empty() {
         let are = if others.len() == 1 { "is one more such input" } else { "are more such inputs" };
-        told.push(format!("there {are}: {}", named(&others)));
+        told.push(format!("there {are}: {}", named(&others)).into());
     }
     told
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rayon::current_num_threads;
 
 use super::{Calibrate, Fitted, Plan, Registry, Settings};
-use crate::data::{Dataset, Schema, TargetTransform};
+use crate::data::{Dataset, Schema, TargetTransform, Warping};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::models::options::ModelChoice;
@@ -81,6 +81,12 @@ impl<'a> Fit<'a> {
     /// The model: the options of its kind.
     pub fn model(mut self, options: impl Into<ModelChoice>) -> Self {
         self.settings.model = options.into();
+        self
+    }
+
+    /// Functions of input columns, before they are standardised.
+    pub fn input_transform(mut self, warping: Warping) -> Self {
+        self.settings.input_transform = warping;
         self
     }
 

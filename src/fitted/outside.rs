@@ -45,8 +45,8 @@ impl Fitted {
 
     /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.
     pub fn input_ranges(&self) -> Vec<[f64; 2]> {
-        let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
-        self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
+        let in_units = |(column, range): (usize, &[f64; 2])| range.map(|z| self.input_scale.value(column, z));
+        self.ranges().iter().enumerate().map(in_units).collect()
     }
 
     /// The range of each input over the training rows, standardised.

@@ -3,9 +3,9 @@
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::Fitted;
 use super::columns::{Inputs, row_values};
 use super::mixing::joined;
+use super::{Fitted, warped};
 use crate::advice::Advice;
 use crate::data::{Dataset, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
@@ -303,7 +303,8 @@ impl Fitted {
             return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));
         }
         let row = |values: &[f64]| upload::<2, _>(TensorData::new(values.to_vec(), [1, d]), &device, dtype);
-        let standardised = (x - row(&self.input_scale.mean)) / row(&self.input_scale.sd);
+        let warped = warped::columns(&self.input_scale.warps, x);
+        let standardised = (warped - row(&self.input_scale.mean)) / row(&self.input_scale.sd);
         let Some([mean, variance]) = self.posterior.moments(standardised)? else {
             return Err(Error::Usage(format!("moments as tensors are not for this model: {}", self.model.title())));
         };

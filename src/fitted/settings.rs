@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::TargetTransform;
+use crate::data::{TargetTransform, Warping};
 use crate::device::Compute;
 use crate::means::Mean;
 use crate::models::options::ModelChoice;
@@ -40,6 +40,8 @@ pub struct Settings {
     pub model: ModelChoice,
     /// Whether inputs and target are standardised for the computation.
     pub standardize: bool,
+    /// Increasing functions of input columns, before they are standardised.
+    pub input_transform: Warping,
     /// The function of the target that is modelled.
     pub target_transform: TargetTransform,
     /// The likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary): known standard deviations of the
@@ -75,6 +77,7 @@ impl Default for Settings {
             likelihood: "gaussian".into(),
             model: usual(),
             standardize: true,
+            input_transform: Warping::default(),
             target_transform: TargetTransform::Identity,
             auxiliary_column: None,
             init: Vec::new(),

@@ -220,3 +220,25 @@ fn columns_that_determine_the_target_are_pointed_out() {
         assert!(!told.contains("determines"), "{told}");
     }
 }
+
+#[test]
+fn inputs_are_transformed_where_it_is_asked_for() {
+    let folder = Folder::new();
+    let tail = |i: usize| (0.3 * i as f64).exp();
+    folder.write("t.csv", super::table(&["income", "age", "y"], 40, |i| vec![tail(i), (i % 7) as f64, i as f64]));
+    let fit = |asked: &[&str]| folder.run(&[&["fit", "t.csv", "--steps", "2", "-o", "m.cagey"], asked].concat());
+    let told = fit(&["--input-transform", "income=asinh"]);
+    assert!(told.out.contains("asinh of income (lengthscales are in units of the data at the median)"), "{}", told.out);
+    let described = folder.json(&["inspect", "m.cagey", "--json"]);
+    let warps = described["input_scale"]["warps"].as_array().unwrap();
+    assert!(warps[0]["asinh"]["scale"].as_f64().unwrap() > 0.0 && warps[1] == "identity", "{warps:?}");
+    assert!(folder.ok(&["predict", "m.cagey", "t.csv"]).lines().count() == 41);
+    assert!(folder.json(&["inspect", "m.cagey", "--json"])["settings"]["input_transform"]["all"].is_null());
+    assert!(!fit(&[]).out.contains("transformed inputs"));
+    for (asked, words) in
+        [("age=log", "`age` has the value 0"), ("incom=log", "did you mean `income`"), ("sqrt", "ranks")]
+    {
+        let ran = fit(&["--input-transform", asked]);
+        assert!(ran.code != 0 && ran.err.contains(words) && ran.err.contains("--input-transform"), "{}", ran.err);
+    }
+}

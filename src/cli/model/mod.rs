@@ -7,7 +7,7 @@ pub mod kinds;
 mod names;
 
 use cagey::Result;
-use cagey::data::TargetTransform;
+use cagey::data::{TargetTransform, Warping};
 use cagey::fitted::average::{self, AVERAGE};
 use cagey::fitted::structure::AUTO;
 use cagey::fitted::{Calibrate, Settings};
@@ -46,6 +46,11 @@ pub struct ModelOptions {
     mean: MeanName,
     #[command(flatten)]
     kinds: KindArguments,
+    /// Model functions of this transform of every input, or of one as COLUMN=TRANSFORM, repeatable: none; asinh, for heavy
+    /// tails on one side or both; ranks, which makes the column normal; log, for positive columns; auto, asinh for inputs
+    /// with heavy tails if the target holds classes, and otherwise none [default: auto]
+    #[arg(long, value_name = "TRANSFORM")]
+    input_transform: Vec<String>,
     /// Model this function of the target instead of the target itself. By default none; an average over kernels has
     /// members of both kinds, if the target is positive
     #[arg(long, value_name = "NAME", value_enum)]
@@ -122,6 +127,7 @@ impl ModelOptions {
             mean: self.mean.text().into(),
             model: self.choice(likelihood, (rows, rows), training.optimizer)?,
             standardize: !self.no_standardize,
+            input_transform: self.input_transform()?,
             target_transform: self.target_transform(),
             auxiliary_column: self.auxiliary_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
@@ -198,6 +204,13 @@ impl ModelOptions {
             ..self.with(model.clone(), kernel.clone())
         };
         models.iter().flat_map(|model| kernels.iter().map(move |kernel| of(model, kernel))).collect()
+    }
+
+    /// The functions of inputs that are asked for.
+    fn input_transform(&self) -> Result<Warping> {
+        let mut warping = Warping::default();
+        self.input_transform.iter().try_for_each(|text| warping.add(text))?;
+        Ok(warping)
     }
 
     /// The function of the target that is modelled.

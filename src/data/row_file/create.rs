@@ -79,7 +79,7 @@ fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
         }
     }
     let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();
-    about.moments = InputScale { mean, sd };
+    about.moments = InputScale::affine(mean, sd);
     Ok(about)
 }
 

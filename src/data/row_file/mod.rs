@@ -194,7 +194,7 @@ impl RowFile {
     /// The standardisation of the inputs.
     pub fn input_scale(&self) -> InputScale {
         let part = |all: &[f64]| all[..self.d()].to_vec();
-        InputScale { mean: part(&self.about.moments.mean), sd: part(&self.about.moments.sd) }
+        InputScale::affine(part(&self.about.moments.mean), part(&self.about.moments.sd))
     }
 
     /// Mean and standard deviation of the target; 0 and 1 for classes.

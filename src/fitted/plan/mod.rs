@@ -161,10 +161,18 @@ impl Plan {
         };
         let standardise = settings.standardize;
         let moments = tables.map(Tables::moments);
+        if moments.is_some() && !settings.input_transform.is_auto() {
+            let problem = "transforms of inputs need all rows in one place, and these stay apart: leave them out";
+            return Err(Error::Usage(problem.into()).about("Settings::input_transform"));
+        }
         let input_scale = match &moments {
-            _ if !standardise => InputScale::identity(d),
+            Some(_) if !standardise => InputScale::identity(d),
             Some(moments) => InputScale::of_moments(&moments[..d]).map_err(named)?,
-            None => InputScale::fit(x, d).map_err(named)?,
+            None => {
+                let classes = registry.likelihoods.of_classes(&settings.likelihood);
+                InputScale::warped(&settings.input_transform, x, names, (classes && standardise, standardise))
+                    .map_err(named)?
+            }
         };
         let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         checks::check_classes(&schema, &*likelihood, data.n)?;
@@ -244,7 +252,7 @@ impl Plan {
                 self.warnings.extend(advice::copies(&self.data));
             }
         }
-        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
+        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
         if self.model.priors().iter().any(|prior| matches!(prior.mean, Mean::Linear { .. })) {
             self.warnings.extend(advice::slopes(rows, self.data.d));
         }
