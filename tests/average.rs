@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
-use cagey::data::{Dataset, Schema, TargetTransform};
+use cagey::data::{Dataset, Schema, Split, TargetTransform};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::average::{AVERAGE, candidates};
+use cagey::fitted::average::{AVERAGE, OF_MODELS, candidates};
 use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
 use cagey::metrics::Predictive;
 use cagey::models::race::Starts;
+use cagey::models::sgpr::SgprOptions;
 use cagey::train::{CheckpointPlan, TrainConfig};
 use rayon::ThreadPoolBuilder;
 
@@ -322,4 +323,41 @@ fn candidates_of_the_logarithm_are_for_positive_targets_that_are_modelled_as_the
     let mut signed = data.clone();
     signed.y.as_mut().unwrap()[3] = -1.0;
     assert_eq!(count(&settings(), &signed), 6);
+}
+
+#[test]
+fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
+    let data = rows(0, 400);
+    let asked = Settings { kernel: OF_MODELS.into(), model: SgprOptions::default().inducing(12).into(), ..settings() };
+    let run = |threads: usize| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| fit(&data, asked.clone(), &steps(4).seed(5)))
+    };
+    let fitted = run(2);
+    let names: Vec<String> = fitted.members().iter().map(Member::name).collect();
+    assert!(names.contains(&"sgpr with matern32(ard)".into()) && names.contains(&"experts with matern32(ard)".into()));
+    let split = Split::random(400, 0.1, 5).unwrap();
+    assert!(fitted.members().iter().all(|member| member.fitted.summary.rows == split.train.len()));
+    let apart = data.subset(&split.test);
+    let densities: Vec<Vec<f64>> = fitted
+        .members()
+        .iter()
+        .map(|member| {
+            let predictions = member.fitted.predict(&apart).unwrap();
+            predictions.iter().zip(apart.y.as_ref().unwrap()).map(|(p, y)| p.log_density(*y).exp()).collect()
+        })
+        .collect();
+    // At the maximum, the mean of a member's share is 1 if it has weight, and no more than 1 otherwise.
+    let mixed = |row: usize| fitted.members().iter().zip(&densities).map(|(m, own)| m.weight * own[row]).sum::<f64>();
+    for (member, own) in fitted.members().iter().zip(&densities) {
+        let share = own.iter().enumerate().map(|(row, p)| p / mixed(row)).sum::<f64>() / own.len() as f64;
+        let most = if member.weight > 0.0 { (share - 1.0).abs() } else { share - 1.0 };
+        assert!(most < 0.02, "{}: {} {share}", member.name(), member.weight);
+    }
+    let new = rows(400, 405);
+    assert_eq!(run(1).predict(&new).unwrap(), fitted.predict(&new).unwrap());
+    let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(again.predict(&new).unwrap(), fitted.predict(&new).unwrap());
+    assert!(fitted.left_out().unwrap().is_none(), "experts leave no row out in closed form");
+    assert!(fitted.update(&new).unwrap_err().to_string().contains("train it again"));
 }

@@ -37,6 +37,7 @@ impl Saved {
 pub fn members_json(fitted: &Fitted) -> Value {
     let of = |member: &Member| {
         json!({
+            "model": member.fitted.settings.model.kind(),
             "kernel": member.fitted.settings.kernel,
             "target_transform": member.fitted.settings.target_transform,
             "weight": member.weight,

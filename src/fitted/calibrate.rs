@@ -78,7 +78,7 @@ impl Fitted {
     pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
         let closed = self.posterior.leave_one_out().is_some();
         let calibrated = match (self.settings.calibrate, apart) {
-            (_, Some(apart)) => self.calibrated_on(apart),
+            (Calibrate::Yes | Calibrate::Auto, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
             (Calibrate::Auto, _) if self.summary.rows < ENOUGH => {
                 self.calibration = self.of_few_rows();

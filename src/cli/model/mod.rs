@@ -8,7 +8,7 @@ mod names;
 
 use cagey::Result;
 use cagey::data::{TargetTransform, Warping};
-use cagey::fitted::average::{self, AVERAGE};
+use cagey::fitted::average::{self, AVERAGE, OF_MODELS};
 use cagey::fitted::structure::AUTO;
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::GRAMMAR;
@@ -101,7 +101,7 @@ fn kernel_help() -> String {
     let forms = "\
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
-  positive target
+  positive target; average(models): of sgpr and experts, for many rows
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
   matern12
@@ -232,6 +232,8 @@ impl ModelOptions {
     pub fn approximation(&self, likelihood: &str, rows: usize) -> Result<Option<String>> {
         let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
         let name = self.kind(likelihood, rows)?.command.instead_of_exact.filter(|_| !asked);
+        let several = self.kernel.as_deref() == Some(OF_MODELS);
+        let name = name.map(|name| if several { "an average of sgpr and experts" } else { name });
         Ok(name.map(|name| format!("an exact model takes long for {rows} rows: fitting {name} (--model chooses)")))
     }
 

@@ -3,12 +3,50 @@
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
+use crate::models::experts::ExpertsOptions;
+use crate::models::options::ModelChoice;
+use crate::models::sgpr::SgprOptions;
 
 /// The text that stands for a kernel and asks for an average over kernels.
 pub const AVERAGE: &str = "average";
 
 /// The same without models of the target's logarithm.
 const PLAIN: &str = "average(log=false)";
+
+/// The text that stands for a kernel and asks for an average of models for many rows, each with the default kernel.
+pub const OF_MODELS: &str = "average(models)";
+
+/// What an average consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::fitted) enum Asked {
+    /// Several kernels, and models of the target's logarithm if `log`.
+    Kernels {
+        /// Whether these models may be among them.
+        log: bool,
+    },
+    /// Models for many rows.
+    Models,
+}
+
+impl Asked {
+    /// The settings of the members.
+    pub(in crate::fitted) fn candidates(self, settings: &Settings, data: &Dataset) -> Vec<Settings> {
+        match self {
+            Self::Kernels { log } => candidates(settings, data, log),
+            Self::Models => models(settings),
+        }
+    }
+}
+
+/// A sparse model, which knows what all rows have in common, and experts, which know every detail near their own; each as
+/// `settings` say if they are for one of them. The kernel is the default one.
+fn models(settings: &Settings) -> Vec<Settings> {
+    let of = |kind: &str, usual: ModelChoice| {
+        let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
+        Settings { kernel: Settings::default().kernel, model, ..settings.clone() }
+    };
+    vec![of("sgpr", SgprOptions::default().into()), of("experts", ExpertsOptions::default().into())]
+}
 
 /// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether
 /// there is a linear trend, or nothing else. `docs/average.md` compares families.
@@ -41,17 +79,19 @@ pub fn seconds(rows: usize, columns: usize) -> f64 {
     5.0 * (0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
 }
 
-/// Whether settings ask for an average, and whether models of the logarithm may be among its members.
+/// Whether settings ask for an average, and of what.
 ///
 /// # Errors
 /// [`Error::Usage`] for other arguments of an average.
-pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<bool>> {
+pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
     let text: String = settings.kernel.split_whitespace().collect();
     match text.as_str() {
-        AVERAGE => Ok(Some(true)),
-        PLAIN => Ok(Some(false)),
+        AVERAGE => Ok(Some(Asked::Kernels { log: true })),
+        PLAIN => Ok(Some(Asked::Kernels { log: false })),
+        OF_MODELS => Ok(Some(Asked::Models)),
         other if other.starts_with("average(") => Err(Error::Usage(format!(
-            "kernel `{}`: an average is written `{AVERAGE}`, or `{PLAIN}` without models of the target's logarithm",
+            "kernel `{}`: an average is written `{AVERAGE}`, `{PLAIN}` without models of the target's logarithm, or `{OF_MODELS}` for \
+             many rows",
             settings.kernel
         ))
         .about("Settings::kernel")),

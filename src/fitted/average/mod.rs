@@ -8,6 +8,9 @@
 //! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). `docs/average.md` has
 //! the measurements. The state-space models of a series have weights by the evidence alone: it predicts each row from
 //! earlier ones, and left-out densities predict it from its neighbours on both sides.
+//!
+//! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are those
+//! with the highest density of these rows (stacking, Yao et al. 2018).
 
 mod candidates;
 mod mixed;
@@ -15,8 +18,8 @@ mod train;
 
 use std::sync::Arc;
 
-pub(super) use candidates::asked;
-pub use candidates::{AVERAGE, candidates, seconds};
+pub use candidates::{AVERAGE, OF_MODELS, candidates, seconds};
+pub(super) use candidates::{Asked, asked};
 pub(super) use train::train;
 
 use super::{Fitted, LeftOut, Settings, Summary};
@@ -25,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Predictive;
 use crate::models::fit;
 use crate::models::options::Kind;
+use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
 use crate::scope::Scope;
 use crate::threads;
@@ -34,6 +38,9 @@ const TEMPERATURE: f64 = 16.0;
 /// The temperature of weights by the evidence alone, of models of a series. On five monthly and quarterly series, 8 was
 /// better than 1 and than 4.
 const OF_EVIDENCE: f64 = 8.0;
+/// Steps of EM for weights by rows set apart, and the least weight of a member that is heard.
+const STEPS: usize = 500;
+const LEAST: f64 = 0.01;
 
 /// One of the models that predict together.
 #[derive(Debug, Clone)]
@@ -42,7 +49,8 @@ pub struct Member {
     pub weight: f64,
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
-    /// Mean negative log density of the training rows, each left out in turn, in nats and the target's units.
+    /// Mean negative log density of the training rows, each left out in turn, or of rows set apart from the training, in
+    /// nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,
@@ -64,7 +72,20 @@ impl Member {
         Ok(Self { weight: 0.0, evidence, left_out, fitted })
     }
 
-    /// Its kernel, and the transform of the target if there is one.
+    /// A model and its measures on rows that it was not trained on, with the log densities of these.
+    fn beside(fitted: Fitted, apart: &Dataset) -> Result<(Self, Vec<f64>)> {
+        let y = apart.y.as_deref().unwrap_or_default();
+        let densities: Vec<f64> = fitted.predict(apart)?.iter().zip(y).map(|(p, y)| p.log_density(*y)).collect();
+        let n = y.len() as f64;
+        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / n;
+        let (evidence, left_out) = (fitted.summary.loss - jacobian, -densities.iter().sum::<f64>() / n);
+        if !left_out.is_finite() {
+            return Err(Error::NotFinite("the density of the rows set apart".into()));
+        }
+        Ok((Self { weight: 0.0, evidence, left_out, fitted }, densities))
+    }
+
+    /// Its kernel, and the model and the transform of the target where they are not the usual ones.
     pub fn name(&self) -> String {
         name(&self.fitted.settings, &self.fitted.schema.target)
     }
@@ -72,9 +93,13 @@ impl Member {
 
 /// A candidate's kernel, and what it models of the target.
 fn name(settings: &Settings, target: &str) -> String {
-    let kernel = &settings.kernel;
+    let kernel = match settings.model.kind() {
+        // The kernels of series say what they are by themselves.
+        kind if kind == usual().kind() || kind == StateSpaceOptions::NAME => settings.kernel.clone(),
+        kind => format!("{kind} with {}", settings.kernel),
+    };
     match settings.target_transform {
-        TargetTransform::Identity => kernel.clone(),
+        TargetTransform::Identity => kernel,
         TargetTransform::Log => format!("{kernel} of log({target})"),
         TargetTransform::Log1p => format!("{kernel} of log(1 + {target})"),
     }
@@ -122,17 +147,51 @@ impl Fitted {
         Self::of_members(members)
     }
 
+    /// Gives the members the weights with the highest density of some rows, whose log densities each has: the fixed point
+    /// of EM from equal weights.
+    fn stacked(members: Vec<(Member, Vec<f64>)>) -> Result<Self> {
+        let (mut members, densities): (Vec<Member>, Vec<Vec<f64>>) = members.into_iter().unzip();
+        let rows = densities.first().map_or(0, Vec::len);
+        // Of a row, relative to its best member.
+        let top = |row: usize| densities.iter().map(|own| own[row]).fold(f64::NEG_INFINITY, f64::max);
+        let shares: Vec<Vec<f64>> =
+            (0..rows).map(|row| densities.iter().map(|own| (own[row] - top(row)).exp()).collect()).collect();
+        let mut weights = vec![1.0 / members.len() as f64; members.len()];
+        for _ in 0..STEPS {
+            let mut sums = vec![0.0; weights.len()];
+            for row in &shares {
+                let total: f64 = row.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
+                sums.iter_mut().zip(row).zip(&weights).for_each(|((sum, share), w)| *sum += share * w / total);
+            }
+            weights = sums.into_iter().map(|sum| sum / rows as f64).collect();
+        }
+        // A member that is hardly heard would only cost time.
+        weights.iter_mut().filter(|weight| **weight < LEAST).for_each(|weight| *weight = 0.0);
+        let sum: f64 = weights.iter().sum();
+        members.iter_mut().zip(weights).for_each(|(member, weight)| member.weight = weight / sum);
+        members.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        Self::of_members(members)
+    }
+
+    /// Whether every member leaves rows out in closed form.
+    fn is_closed(&self) -> bool {
+        self.members.iter().all(|member| member.fitted.posterior.leave_one_out().is_some())
+    }
+
     /// The average of members with weights.
     pub(super) fn of_members(members: Vec<Member>) -> Result<Self> {
         let Some(heaviest) = members.first() else {
             return Err(Error::Usage("an average needs one model or more".into()));
         };
         let mut lead = heaviest.fitted.clone();
+        // Sparse models need none of their rows, and experts may have them in another order.
+        let closed = members.iter().all(|member| member.fitted.settings.model.kind() == usual().kind());
         let same = |Member { fitted, .. }: &Member| {
             fitted.members.is_empty()
                 && fitted.schema == lead.schema
                 && fitted.input_scale == lead.input_scale
-                && fitted.data.x == lead.data.x
+                && fitted.summary.rows == lead.summary.rows
+                && (fitted.data.x == lead.data.x || !closed)
         };
         if !members.iter().all(same) {
             return Err(Error::Usage("an average is of single models of the same rows and columns".into()));
@@ -144,9 +203,14 @@ impl Fitted {
         Ok(Self { members: Arc::from(members), ..lead })
     }
 
-    /// The average after a change of every member; their weights change too.
+    /// The average after a change of every member; their weights change too, unless they came from rows set apart.
     pub(super) fn each(&self, change: impl Fn(&Self) -> Result<Self>) -> Result<Self> {
-        Self::average(self.members.iter().map(|member| change(&member.fitted)).collect::<Result<_>>()?)
+        let models = self.members.iter().map(|member| change(&member.fitted));
+        if self.is_closed() {
+            return Self::average(models.collect::<Result<_>>()?);
+        }
+        let kept = |(member, fitted): (&Member, Result<Self>)| Ok(Member { fitted: fitted?, ..member.clone() });
+        Self::of_members(self.members.iter().zip(models).map(kept).collect::<Result<_>>()?)
     }
 
     /// The average after a change of every member's predictions; weights stay.
@@ -180,8 +244,12 @@ impl Fitted {
         Ok(Self { summary: Summary { loss, ..self.summary.clone() }, ..self })
     }
 
-    /// The training rows, each predicted from all others by every member. Errors are drawn from the heaviest member.
+    /// The training rows, each predicted from all others by every member; none if a member has no closed form for that.
+    /// Errors are drawn from the heaviest member.
     pub(super) fn mixed_left_out(&self) -> Result<Option<LeftOut>> {
+        if !self.is_closed() {
+            return Ok(None);
+        }
         let mut lead: Option<LeftOut> = None;
         let predictions = self.averaged(|member| match member.left_out()? {
             Some(left) => {

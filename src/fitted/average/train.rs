@@ -46,13 +46,17 @@ pub(in crate::fitted) fn train(
             let over = left.is_some_and(|left| left.is_zero()) || watched.stopped.load(Ordering::Relaxed);
             let plan = plan.filter(|_| k == 0 || !over);
             let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
+            let apart = plan.apart().cloned();
             let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;
             if mixed && fitted.explodes()? {
                 return Err(Error::Data(
                     "far from the data it has no useful mean: its distribution is too wide".into(),
                 ));
             }
-            Member::of(fitted)
+            match apart {
+                Some(apart) => Member::beside(fitted, &apart),
+                None => Ok((Member::of(fitted)?, Vec::new())),
+            }
         };
         Ok(trained())
     })?;
@@ -74,7 +78,11 @@ pub(in crate::fitted) fn train(
     if let (true, Some(error)) = (fitted.is_empty(), first) {
         return Err(error);
     }
-    let mut average = Fitted::weighed(fitted)?;
+    let apart = fitted.iter().any(|(_, densities)| !densities.is_empty());
+    let mut average = match apart {
+        true => Fitted::stacked(fitted)?,
+        false => Fitted::weighed(fitted.into_iter().map(|(member, _)| member).collect())?,
+    };
     average.summary.warnings.extend(warnings.clone());
     // The file keeps the warnings of members only.
     if let Some(heaviest) = Arc::get_mut(&mut average.members).and_then(<[Member]>::first_mut) {

@@ -29,12 +29,17 @@ impl Settings {
     }
 }
 
+/// A tenth of `rows` rows, or a thousand of many.
+pub(super) fn some(rows: usize) -> f64 {
+    TENTH.min(MOST_OF_MANY / rows as f64)
+}
+
 /// The share of `rows` rows that a calibration needs for itself.
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
     match settings.calibrate {
         Calibrate::No => return Ok(None),
-        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then_some(TENTH.min(MOST_OF_MANY / rows as f64))),
+        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then(|| some(rows))),
         Calibrate::Yes => {}
     }
     if !of_classes && !settings.likelihood.starts_with("gaussian") {

@@ -75,17 +75,25 @@ impl Plan {
             return Self::average(schema, data, each, seed, registry);
         }
         match average::asked(&settings)? {
-            Some(log) => Self::average(schema, data, average::candidates(&settings, data, log), seed, registry),
+            Some(asked) => {
+                let options = registry.models.options(&settings.model)?;
+                let closed = options.leaves_one_out();
+                if !closed && asked != average::Asked::Models {
+                    let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
+                    return Err(average::unfit(&model));
+                }
+                Self::average(schema, data, asked.candidates(&settings, data), seed, registry)
+            }
             None => Self::single(schema, data, settings, seed, registry),
         }
     }
 
     /// Prepares an [average](super::Fitted::average) of models: one for each of these settings. All else that a plan
-    /// tells is about the first of them.
+    /// tells is about the first of them. If a model does not leave rows out in closed form, some rows are set apart from
+    /// the training of all, for weights and calibration.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for models that do not leave rows out in closed
-    /// form.
+    /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for targets that are not Gaussian.
     pub fn average(
         schema: Schema,
         data: &Dataset,
@@ -93,12 +101,21 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        let plan = |settings: Settings| {
-            let closed = registry.models.options(&settings.model)?.leaves_one_out();
-            match closed && settings.likelihood.starts_with("gaussian") {
-                true => Self::single(schema.clone(), data, settings, seed, registry),
+        let closed = |settings: &Settings| {
+            let options = registry.models.options(&settings.model)?;
+            match settings.likelihood.starts_with("gaussian") {
+                true => Ok(options.leaves_one_out()),
                 false => Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood))),
             }
+        };
+        let closed = each.iter().map(closed).collect::<Result<Vec<bool>>>()?;
+        let split = match closed.iter().all(|closed| *closed) {
+            true => None,
+            false => Some(Split::random(data.n, checks::some(data.n), seed)?),
+        };
+        let plan = |settings: Settings| match &split {
+            Some(split) => Self::beside(schema.clone(), data, settings, split, seed, registry),
+            None => Self::single(schema.clone(), data, settings, seed, registry),
         };
         let mut plans = each.into_iter().map(plan).collect::<Result<Vec<Self>>>()?.into_iter();
         let first = plans.next().ok_or_else(|| Error::Usage("an average needs one model or more".into()))?;
@@ -114,6 +131,18 @@ impl Plan {
         };
         let split = Split::random(data.n, share, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
+        Self::beside(schema, data, settings, &split, seed, registry)
+    }
+
+    /// A plan for the rows of a table that are trained on; the others are set apart.
+    fn beside(
+        schema: Schema,
+        data: &Dataset,
+        settings: Settings,
+        split: &Split,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
         let mut plan = Self::of(schema, &train, Elsewhere::Nowhere, settings, seed, registry)?;
         plan.check(&apart)?;
@@ -267,6 +296,11 @@ impl Plan {
         self.schema.check(data)?;
         self.units.target.forward(data)?;
         check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
+    }
+
+    /// Rows that are kept from the training.
+    pub(super) fn apart(&self) -> Option<&Dataset> {
+        self.apart.as_ref()
     }
 
     /// How many models are trained: several for an average.
