@@ -68,8 +68,8 @@ pub struct TrainConfig {
     pub cooling: Option<Cooling>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
-    /// A checkpoint to continue from. `steps` may be larger, and the time budget and the rule of early stopping may
-    /// change; all other settings must be the same. Runs that ended for another reason stay ended. Learning rates that
+    /// A checkpoint to continue from. `steps` may be larger, and the time budget, the rule of early stopping and the
+    /// cooling may change; all other settings must be the same. Runs that ended for another reason stay ended. Rates that
     /// decrease with the steps decrease according to the new number of steps.
     pub resume: Option<PathBuf>,
     /// Identifies what must be the same on resuming: model, data and their options. If it is a JSON object, an error
@@ -192,13 +192,8 @@ impl TrainConfig {
 
     /// The settings that determine the numbers of a step, as text. A checkpoint resumes only with the same settings.
     pub(crate) fn signature(&self) -> String {
-        let Self { optimizer, restarts, seed, loss_scale, cooling, .. } = self;
-        let mut settings =
-            serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale });
-        // Omitted if not set, so that the settings of older checkpoints stay the same.
-        if let Some(cooling) = cooling {
-            settings["cooling"] = serde_json::json!(cooling);
-        }
-        settings.to_string()
+        let Self { optimizer, restarts, seed, loss_scale, .. } = self;
+        serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale })
+            .to_string()
     }
 }
