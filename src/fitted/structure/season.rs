@@ -43,7 +43,7 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     let open = |p: &Parameter| {
         p.unit == Unit::Length && p.name == "period" && p.len() == 1 && !p.given && p.constraint() == Constraint::FREE
     };
-    if data.d != 1 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
+    if data.d != 1 || data.n() == 0 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
         return;
     }
     let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
