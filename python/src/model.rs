@@ -246,13 +246,16 @@ impl Model {
     /// Mean and variance of the latent function, [n] each, and their gradients in the rows, [n, d] each.
     fn gradients<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<[Numbers<'py>; 4]> {
         let all = self.of_rows(x, |fitted, data| {
-            let points = fitted.points(&data.x)?.require_grad();
-            let [mean, variance] = fitted.moments(points.clone())?;
-            let slope = |of: &Tensor<1>| {
-                let found = points.grad(&of.clone().sum().backward());
-                found.map_or_else(|| Ok(vec![0.0; data.x.len()]), |found| numbers(&found))
+            // Going back consumes a graph, so each moment has its own.
+            let with_slope = |which: usize| -> Result<(Vec<f64>, Vec<f64>)> {
+                let points = fitted.points(&data.x)?.require_grad();
+                let moment = fitted.moments(points.clone())?[which].clone();
+                let values = numbers(&moment)?;
+                let found = points.grad(&moment.sum().backward());
+                Ok((values, found.map_or_else(|| Ok(vec![0.0; data.x.len()]), |found| numbers(&found))?))
             };
-            Ok([numbers(&mean)?, numbers(&variance)?, slope(&mean)?, slope(&variance)?])
+            let ((mean, of_mean), (variance, of_variance)) = (with_slope(0)?, with_slope(1)?);
+            Ok([mean, variance, of_mean, of_variance])
         })?;
         let [a, b, c, d] = all;
         let py = x.py();
