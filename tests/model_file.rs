@@ -144,17 +144,6 @@ fn names_of_lists_are_not_for_arrays() {
 }
 
 #[test]
-fn files_of_the_first_layout_are_read() {
-    let bytes = saved_bytes();
-    let key = br#""version":""#;
-    let at = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
-    let mut first = bytes.clone();
-    assert_eq!(first[at], b'2');
-    first[at] = b'1';
-    assert_eq!(bits(&load_bytes(&first).unwrap()), bits(&example()));
-}
-
-#[test]
 fn foreign_newer_and_damaged_files_say_what_to_do() {
     assert!(refusal(b"").contains("truncated"));
     assert!(refusal(b"PK\x03\x04 some archive or other").contains("not a model file"));

@@ -57,7 +57,7 @@ fn a_free_period_starts_at_the_wave_of_the_data() {
     for model in ["exact", "state-space"] {
         let kernel = ["--kernel", "periodic + matern32", "--model", model];
         folder.ok(&[&["fit", "wave.csv", "-o", "m.cagey"], &kernel[..]].concat());
-        let period = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "periodic.period")[0];
+        let period = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "kernel.periodic.period")[0];
         assert!((period / std::f64::consts::TAU - 1.0).abs() < 0.05, "{model}: {period}");
     }
     let unknown = ["fit", "wave.csv", "-o", "n.cagey", "--model", "state-space", "--kernel", "rbf"];

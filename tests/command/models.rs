@@ -987,7 +987,7 @@ fn experts_predict_by_any_rule() {
         ]);
         let rules = folder.json(&["evaluate", "m.cagey", "ok.csv", "--aggregation", "all", "--json"]);
         let rules = rules.as_array().unwrap();
-        assert_eq!(rules.len(), 12);
+        assert_eq!(rules.len(), 11);
         assert!(rules.iter().all(|rule| rule["scores"]["rmse"].as_f64().unwrap().is_finite()), "{rules:?}");
         folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "all", "-o", "all.csv"]);
         folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "rbcm", "-o", "rbcm.csv"]);

@@ -9,7 +9,7 @@ use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::Posterior;
 use cagey::models::prior::Prior;
 use cagey::models::sgpr::Sgpr;
-use cagey::models::sparse_grid::{Combination, Domain, SparseGrid, SparseGridOptions, SparseGridPosterior, UNION};
+use cagey::models::sparse_grid::{Combination, Domain, SparseGrid, SparseGridOptions, SparseGridPosterior};
 use cagey::models::{Model, Observations};
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::train::TrainConfig;
@@ -90,16 +90,6 @@ fn objectives_are_those_of_sparse_models() {
     let all: Vec<f64> = singles(&union).iter().map(|single| loss(single, &data)).collect();
     // The union is at least as good as each part.
     assert!(all.iter().all(|single| loss(&union, &data) <= single + 1e-9));
-}
-
-#[test]
-fn many_points_are_trained_by_the_mean_of_the_partial_bounds() {
-    let data = data(20, 3);
-    let kernel = Kernel::parse("1.3 * matern32(0.8)", 3).unwrap();
-    let partial = SparseGrid::new(kernel.into(), &Domain::of(&data), level(7)).unwrap();
-    assert!(partial.grids().distinct() > UNION);
-    let all: Vec<f64> = singles(&partial).iter().map(|single| loss(single, &data)).collect();
-    assert_close("mean", &[loss(&partial, &data)], &[all.iter().sum::<f64>() / all.len() as f64], 1e-12);
 }
 
 /// A from its definition: f_l = k(·, Ω_l) β_l with β_l = K_ll⁻¹ f_l(Ω_l).

@@ -46,9 +46,6 @@ use crate::models::{Batch, Model, Observations};
 use crate::params::Parameter;
 use crate::scope::Scope;
 
-/// Up to so many distinct points, training maximises the bound of their union; else the mean of the grids' bounds.
-pub const UNION: usize = 2048;
-
 /// A Gaussian process with inducing inputs on a sparse grid.
 #[derive(Debug, Clone)]
 pub struct SparseGrid {
@@ -119,14 +116,7 @@ impl Model for SparseGrid {
         if d != self.grids.d {
             return Err(Error::shape("inputs", format!("{} columns, as the grid has", self.grids.d), d.to_string()));
         }
-        if self.options.trains_union(self.grids.distinct()) {
-            return self.bound(scope, batch, &self.grids.points);
-        }
-        // The mean of the bounds, not their sum, because priors of parameters are to count once.
-        let mut bounds = self.grids.all.iter().map(|grid| self.bound(scope, batch, &self.grids.points_of(grid)));
-        let Some(first) = bounds.next() else { return self.bound(scope, batch, &self.grids.points) };
-        let sum = bounds.try_fold(first?, |sum, next| Ok::<_, Error>(sum + next?))?;
-        Ok(sum / self.grids.all.len() as f64)
+        self.bound(scope, batch, &self.grids.points)
     }
 }
 
@@ -160,9 +150,7 @@ impl GpModel for SparseGrid {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        let largest = self.grids.all.iter().map(|grid| grid.members.len()).max().unwrap_or(0);
-        let union = self.options.trains_union(self.grids.distinct());
-        let m = if union { self.grids.distinct() } else { largest } as f64;
+        let m = self.grids.distinct() as f64;
         let step = (8.0 * size.rows as f64 * m).min(self.budget(size.rows, compute.precision) as f64);
         let combined = match self.options.combination {
             Combination::Union => 0.0,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::SparseGrid;
 use super::domain::Domain;
-use super::{SparseGrid, UNION};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
@@ -80,13 +80,6 @@ impl ModelOptions for SparseGridOptions {
 
     fn smaller(&self) -> Advice {
         Advice::from("choose a lower level").about("SparseGridOptions::level")
-    }
-}
-
-impl SparseGridOptions {
-    /// Whether training maximises the bound of the union of so many points, and not the mean of the partial grids'.
-    pub(super) fn trains_union(&self, distinct: usize) -> bool {
-        self.combination == Combination::Union || distinct <= UNION
     }
 }
 
