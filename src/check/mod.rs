@@ -55,7 +55,10 @@ impl Faults {
             return;
         }
         let scale = want.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
-        let wrong = |(got, want): (&f64, &f64)| !((got - want).abs() <= tolerance * scale);
+        let wrong = |(got, want): (&f64, &f64)| {
+            let error = (got - want).abs();
+            error.is_nan() || error > tolerance * scale
+        };
         if let Some(at) = got.iter().zip(want).position(wrong) {
             self.found.push(format!("{what}: number {at} is {}, {} expected", got[at], want[at]));
         }

@@ -61,7 +61,7 @@ pub fn json(fitted: &Fitted) -> Value {
     training["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
     json!({
         "kernel": fitted.kernel().to_string(),
-        "average": members_json(&fitted),
+        "average": members_json(fitted),
         "parameters": parameters,
         "settings": fitted.settings,
         "inputs": fitted.input_names(),

@@ -68,6 +68,8 @@ struct Rank<'a> {
 
 /// The rows that it works on.
 #[derive(Debug)]
+// A rank has one.
+#[allow(clippy::large_enum_variant)]
 enum Assigned {
     Parts {
         parts: Parts,

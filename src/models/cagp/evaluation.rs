@@ -28,6 +28,8 @@ pub(super) struct Evaluation<'a> {
 }
 
 /// Products K S that exist already.
+// A step has one.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Ready {
     /// None.
     No,

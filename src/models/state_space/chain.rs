@@ -9,6 +9,9 @@
 //!
 //! States are kept at the start of each [segment](SEGMENT) of rows only, and computed again from there.
 
+// Closures that see states and vectors.
+#![allow(clippy::type_complexity)]
+
 use super::factor::MOST;
 use super::gather::Gather;
 use super::program::{Block, Blocks};
@@ -601,6 +604,7 @@ fn transpose<const D: usize>(m: &Matrix<D>) -> Matrix<D> {
 }
 
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 fn symmetrise<const D: usize>(m: &mut Matrix<D>) {
     for i in 0..D {
         for j in 0..i {

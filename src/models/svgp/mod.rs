@@ -43,6 +43,8 @@ pub struct Svgp {
 
 /// Covariances of a process's inducing values and the rows of a batch, in the form that the marginals of its latent
 /// functions need.
+// A step has one.
+#[allow(clippy::large_enum_variant)]
 enum Covariances {
     /// The covariances are computed together with the marginals of the only latent function, for whitened values.
     Own { z: Tensor<2>, x: Tensor<2> },

@@ -21,6 +21,7 @@ mod covariance;
 mod cross;
 mod drivers;
 #[doc(hidden)]
+#[allow(clippy::len_without_is_empty)]
 pub mod engine;
 #[cfg(feature = "gpu")]
 mod gpu;

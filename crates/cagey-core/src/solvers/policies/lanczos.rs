@@ -47,7 +47,9 @@ struct Chain {
 impl Actor for Chain {
     fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         let action = match (self.last, self.seed) {
-            (Some(last), _) => state.products(last, 1)?,
+            (Some(last), _) if last < state.taken() => state.products(last, 1)?,
+            // The last one depended on those before it: the chain ends.
+            (Some(_), _) => return Ok(None),
             (None, LanczosSeed::Targets) => state.system().right_hand_side().clone(),
             (None, LanczosSeed::Gaussian(seed)) => {
                 let n = state.system().order();
