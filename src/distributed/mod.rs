@@ -39,7 +39,7 @@ pub trait Exchange: Debug + Send + Sync {
     /// Returns the leader's message at every rank. The arguments of the others are dropped.
     ///
     /// # Errors
-    /// [`Error::Device`] when a rank is gone.
+    /// [`Error::Device`](crate::Error::Device) when a rank is gone.
     fn broadcast(&self, message: Vec<u8>) -> Result<Vec<u8>>;
 
     /// Returns the leader's message for this rank. The leader passes one message for each rank, the others pass none.

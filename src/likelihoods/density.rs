@@ -102,7 +102,7 @@ pub trait Density: Derivatives {
     }
 
     /// The numbers `d` `[L]` of the curvature `W`, none negative. `W` is minus the Hessian in `f`, or its expectation
-    /// over targets if the density is not [log-concave](Self::is_log_concave).
+    /// over targets if the density is not log-concave.
     fn curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
         self.curved(row, f, self.own(), d);
         d.iter_mut().for_each(|d| *d = d.max(0.0));

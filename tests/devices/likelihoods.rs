@@ -90,7 +90,8 @@ fn expectations_of_correlated_classes_agree() {
     let mut all = Vec::new();
     for (text, last) in [("softmax(3)", 2.0), ("softmax(10)", 9.0)] {
         let (likelihood, data) = rows(&(text, |f, e| ((2.0 * (f + e) + 5.0).floor().max(0.0), None)), 70);
-        let data = data.with_targets(data.y.iter().map(|y| y.min(last)).collect()).unwrap();
+        let y = data.y.iter().map(|y| y.min(last)).collect();
+        let data = data.with_targets(y).unwrap();
         let spread = covariances(likelihood.latents(), data.n(), 4.0);
         all.extend(faults(text, &*likelihood, &data, &spread));
     }

@@ -4,7 +4,7 @@
 //! With `g` and `W` the gradient and the curvature of the log density at the mode `f̂ = m + K a`, `a = g(f̂)`:
 //! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is for
 //! classes and counts what [`exact`](super::exact) is for real targets; for Gaussian targets both are the same. If a
-//! likelihood is [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information
+//! likelihood is not log-concave, `W` is its Fisher information
 //! (Hartmann and Vanhatalo 2019, *Laplace approximation and natural gradient for Gaussian process regression with
 //! heteroscedastic student-t model*).
 //!

@@ -190,7 +190,8 @@ impl DeviceKind {
 
 /// Whether a device uses the host's memory.
 #[cfg(feature = "gpu")]
-pub(crate) fn is_host(device: &Device) -> bool {
+#[doc(hidden)]
+pub fn is_host(device: &Device) -> bool {
     !matches!(device.clone().inner().as_dispatch(), burn::backend::DispatchDevice::Cube(_))
 }
 
