@@ -51,8 +51,8 @@
 //!
 //! Beside them stand `data` and `metrics`, which know no model, and `model_file`.
 //!
-//! The rooms from `train` and `params` downwards, `kernels` included, are the crate `cagey-core`, and `plot` is `cagey-plot`
-//! above it: neither can import a model. This crate has all their modules under the names above.
+//! The rooms from `train` and `params` downwards, `kernels` included, are the crate `cagey-core`, and `plot` is
+//! `cagey-plot` above it: neither can import a model. This crate has all their modules under the names above.
 //!
 //! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
 //! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model
@@ -60,8 +60,8 @@
 //! products, factorisations) are single nodes with adjoints of their own.
 //!
 //! What users name in settings, files and options (kernels, likelihoods, models) is found in a
-//! [`Registry`](fitted::Registry), built-in or their own. The library speaks of fields; only the command turns them into
-//! options.
+//! [`Registry`](fitted::Registry), built-in or their own. The library speaks of fields; only the command turns them
+//! into options.
 //!
 //! # Examples
 //!

@@ -1,5 +1,5 @@
-//! Wrong error bars are reported, and right ones are not; nothing is claimed that the rows cannot tell; advice was tried
-//! before it is given. A short form of the example `trust`.
+//! Wrong error bars are reported, and right ones are not; nothing is claimed that the rows cannot tell; advice was
+//! tried before it is given. A short form of the example `trust`.
 
 #[path = "../examples/trust/told.rs"]
 mod told;

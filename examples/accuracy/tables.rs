@@ -13,8 +13,8 @@ use rand_distr::{Distribution, Gamma, Poisson, StandardNormal, StudentT};
 /// One row in so many is held out.
 const HELD_OUT: usize = 5;
 
-/// A table by its name: its training rows, in an order that the seed determines, and the held-out ones. Generated tables
-/// are written to the folder.
+/// A table by its name: its training rows, in an order that the seed determines, and the held-out ones. Generated
+/// tables are written to the folder.
 pub fn read(name: &str, classes: bool, folder: &Path, seed: u64) -> Result<(Schema, Dataset, Dataset)> {
     let target_kind = if classes { TargetKind::Classes } else { TargetKind::default() };
     let (schema, data) = read_training(file(name, folder)?, &ReadOptions { target_kind, ..ReadOptions::default() })?;

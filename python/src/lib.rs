@@ -1,7 +1,7 @@
 //! The native module `cagey._cagey`: models, fits and the command for Python.
 //!
-//! The package `cagey` beside it gives these the interface of scikit-learn. Numbers come in as buffers of float64 and go
-//! out as bytes; whatever computes does so without the interpreter's lock. Nothing here changes the host process: no
+//! The package `cagey` beside it gives these the interface of scikit-learn. Numbers come in as buffers of float64 and
+//! go out as bytes; whatever computes does so without the interpreter's lock. Nothing here changes the host process: no
 //! allocator, no handler of signals, no settings file.
 
 mod border;

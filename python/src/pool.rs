@@ -1,4 +1,5 @@
-//! Where calls compute: on pools of their own, without the interpreter's lock, and without panics that leave the module.
+//! Where calls compute: on pools of their own, without the interpreter's lock, and without panics that leave the
+//! module.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -84,8 +85,8 @@ pub fn compute<R: Send>(py: Python, threads: Option<usize>, work: impl FnOnce() 
 /// The process that loaded the module.
 static LOADED_BY: OnceLock<u32> = OnceLock::new();
 
-/// Notes which process this is; returns whether it was forked from the one that noted it first. The libraries below have
-/// pools of their own, whose threads are missing there.
+/// Notes which process this is; returns whether it was forked from the one that noted it first. The libraries below
+/// have pools of their own, whose threads are missing there.
 pub fn is_forked() -> bool {
     *LOADED_BY.get_or_init(process::id) != process::id()
 }

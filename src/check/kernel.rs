@@ -14,8 +14,8 @@ const ROWS: usize = 6;
 const OTHERS: usize = 4;
 
 /// Checks a kernel of `d` input columns at its present parameters: k(a, b) is `[n, m]` in the scope's type, the
-/// transpose of k(b, a), equal in f32 and f64; `diag` and `gram` agree with it; covariances are finite, also of rows that
-/// coincide, and positive semi-definite; gradients in free parameters and in rows equal central differences.
+/// transpose of k(b, a), equal in f32 and f64; `diag` and `gram` agree with it; covariances are finite, also of rows
+/// that coincide, and positive semi-definite; gradients in free parameters and in rows equal central differences.
 ///
 /// # Errors
 /// [`Error::Usage`](crate::Error::Usage) with the faults.

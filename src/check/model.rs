@@ -17,10 +17,10 @@ const COMPARED: usize = 16;
 
 /// Checks a model and its posterior for these rows (a few dozen with at least two columns suit): the objective is one
 /// number in the shape `[1]`, its gradient in the free parameters equals central differences up to `tolerance` of its
-/// length (1e-6 for an exact objective); the scale of a batch enters linearly; batches of other columns, lengths or types
-/// are refused, and so are inputs that are not finite; means, variances, joint distributions and moments as tensors agree
-/// with each other, a saved posterior comes back unchanged, one that is extended by rows equals that of all rows, and f32
-/// agrees with f64.
+/// length (1e-6 for an exact objective); the scale of a batch enters linearly; batches of other columns, lengths or
+/// types are refused, and so are inputs that are not finite; means, variances, joint distributions and moments as
+/// tensors agree with each other, a saved posterior comes back unchanged, one that is extended by rows equals that of
+/// all rows, and f32 agrees with f64.
 ///
 /// # Errors
 /// [`Error::Usage`](crate::Error::Usage) with the faults.

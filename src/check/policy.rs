@@ -11,8 +11,8 @@ use crate::solvers::policies::Policy;
 const ROWS: usize = 12;
 const ACTIONS: usize = 5;
 
-/// Checks a policy on a small system: its actions are `[n, t]` in the scope's type and finite, two solves are equal, more
-/// actions explain no less variance, and as many actions as rows solve the system.
+/// Checks a policy on a small system: its actions are `[n, t]` in the scope's type and finite, two solves are equal,
+/// more actions explain no less variance, and as many actions as rows solve the system.
 ///
 /// # Errors
 /// [`Error::Usage`](crate::Error::Usage) with the faults.

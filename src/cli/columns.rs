@@ -103,13 +103,10 @@ impl Columns {
                 one_hot: false,
                 categorical,
                 dates: false,
-            } if drop.is_empty() && categorical.is_empty() =>
-            {
-                Ok(())
-            }
+            } if drop.is_empty() && categorical.is_empty() => Ok(()),
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, --text, \
-                 --one-hot, --categorical and --dates, or make it anew from its table"
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, \
+                 --text, --one-hot, --categorical and --dates, or make it anew from its table"
                     .into(),
             )),
         }

@@ -38,9 +38,9 @@ pub struct Predict {
     model: Saved,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row, and quantiles of --levels, as CSV; `-` for standard output. If the likelihood is not
-    /// gaussian, rate_lower and rate_upper follow: the interval of the target's expectation. For classes, the columns
-    /// are the predicted class and the probability of each class
+    /// Where to write mean, sd, lower and upper of each row, and quantiles of --levels, as CSV; `-` for standard
+    /// output. If the likelihood is not gaussian, rate_lower and rate_upper follow: the interval of the target's
+    /// expectation. For classes, the columns are the predicted class and the probability of each class
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Predict the latent function f instead of the target: no observation noise. If there are several, their column

@@ -19,8 +19,8 @@ use crate::suggest::nearest;
 pub enum WarpKind {
     /// The column as it is.
     None,
-    /// asinh((x − median) / s), where s is the distance between the outer tenths, as a standard deviation: linear around
-    /// the median, logarithmic on both sides.
+    /// asinh((x − median) / s), where s is the distance between the outer tenths, as a standard deviation: linear
+    /// around the median, logarithmic on both sides.
     Asinh,
     /// The normal quantile of the share of smaller values: the column becomes normal.
     Ranks,
@@ -44,8 +44,8 @@ impl fmt::Display for WarpKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warping {
-    /// The kind for all columns that are not named. None: [`asinh`](WarpKind::Asinh) for heavy-tailed columns if targets
-    /// are classes, and otherwise the columns as they are.
+    /// The kind for all columns that are not named. None: [`asinh`](WarpKind::Asinh) for heavy-tailed columns if
+    /// targets are classes, and otherwise the columns as they are.
     pub all: Option<WarpKind>,
     /// The kinds of single columns; none as for `all`.
     pub columns: Vec<(String, Option<WarpKind>)>,
@@ -264,8 +264,8 @@ impl Sorted {
         self.values.iter().all(|value| *value == first || *value == last)
     }
 
-    /// About a standard deviation, by the outer tenths. Where most values are the same, the median distance of the others
-    /// from them.
+    /// About a standard deviation, by the outer tenths. Where most values are the same, the median distance of the
+    /// others from them.
     fn scale(&self) -> f64 {
         let (centre, tenths) = (self.quantile(0.5), TENTHS * (self.quantile(0.9) - self.quantile(0.1)));
         if tenths > 0.0 {

@@ -344,8 +344,8 @@ fn of_leader(size: usize, error: Error) -> Error {
     }
 }
 
-/// The rows of a rank's tables, which are those of the range `own` among all that a description names. Reads them unless
-/// they are open.
+/// The rows of a rank's tables, which are those of the range `own` among all that a description names. Reads them
+/// unless they are open.
 pub(super) fn own_rows(
     description: Value,
     own: Range<usize>,

@@ -199,8 +199,8 @@ pub fn cut_short(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
         _ => return None,
     };
     let text = format!(
-        "{why} after {} of at most {} steps, before the training had ended: predictions may be far from those that more \
-         steps would give",
+        "{why} after {} of at most {} steps, before the training had ended: predictions may be far from those that \
+         more steps would give",
         outcome.iterations,
         config.steps * config.restarts.count
     );

@@ -87,8 +87,8 @@ impl Fitted {
         Ok(ModelFile { document, arrays })
     }
 
-    /// The file of an average: the documents of its members with their weights, and their arrays, whose names begin with
-    /// the member's number.
+    /// The file of an average: the documents of its members with their weights, and their arrays, whose names begin
+    /// with the member's number.
     fn file_of_members(&self) -> Result<ModelFile> {
         let mut whole = ModelFile::default();
         let mut members = Vec::new();

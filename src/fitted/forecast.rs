@@ -17,8 +17,8 @@ pub struct Ahead {
 }
 
 impl Fitted {
-    /// The `horizon` rows that follow the last one, in steps of the data's own spacing: of dates, calendar months or years
-    /// if they are on the same day of different months.
+    /// The `horizon` rows that follow the last one, in steps of the data's own spacing: of dates, calendar months or
+    /// years if they are on the same day of different months.
     ///
     /// # Errors
     /// [`Error::Usage`] for a model with other inputs than a date or a number, and for one whose file does not hold its
@@ -27,8 +27,8 @@ impl Fitted {
         let [column] = self.schema.features.as_slice() else {
             let names: Vec<String> = self.schema.features.iter().map(|column| format!("`{}`", column.name)).collect();
             return Err(Error::Usage(format!(
-                "a forecast goes on along one input, and this model has {}: write their future values into a table and predict \
-                 its rows",
+                "a forecast goes on along one input, and this model has {}: write their future values into a table and \
+                 predict its rows",
                 names.join(", ")
             )));
         };
@@ -37,15 +37,15 @@ impl Fitted {
             Encoding::Numeric | Encoding::Written(_) if column.fill.is_none() => false,
             _ => {
                 return Err(Error::Usage(format!(
-                    "the input `{}` is neither a date nor a number, so that nothing follows its last value: predict the rows \
-                     of a table",
+                    "the input `{}` is neither a date nor a number, so that nothing follows its last value: predict \
+                     the rows of a table",
                     column.name
                 )));
             }
         };
         if self.data.n() != self.summary.rows {
-            let problem = "the model holds only some of its rows, so that their spacing is unknown: write the times of the \
-                           forecast into a table and predict its rows";
+            let problem = "the model holds only some of its rows, so that their spacing is unknown: write the times of \
+                           the forecast into a table and predict its rows";
             return Err(Error::Usage(problem.into()));
         }
         let (mean, sd) = (self.input_scale.mean[0], self.input_scale.sd[0]);

@@ -85,8 +85,8 @@ impl Fitted {
         Ok(self.calibrated(self.in_user_units(&marginals)))
     }
 
-    /// [`predict`](Self::predict) at standardised inputs, row-major, with the known noise variances of rows if there are
-    /// any.
+    /// [`predict`](Self::predict) at standardised inputs, row-major, with the known noise variances of rows if there
+    /// are any.
     ///
     /// # Errors
     /// As [`predict`](Self::predict).

@@ -4,8 +4,8 @@
 //! error bars are then far too narrow. Distances grow with the root of the number of columns, so the prior expects
 //! lengthscales to grow with it too (Hvarfner, Hellsten and Nardi 2024, *Vanilla Bayesian optimization performs great
 //! in high dimensions*). Its heavy tails let the lengthscales of columns that matter, and of those that do not, move
-//! far if there are enough rows. With few rows and few columns, the likelihood hardly falls where a lengthscale is below
-//! the gaps between rows, and there no row predicts another; the prior expects several standard deviations.
+//! far if there are enough rows. With few rows and few columns, the likelihood hardly falls where a lengthscale is
+//! below the gaps between rows, and there no row predicts another; the prior expects several standard deviations.
 //!
 //! Some approximations would make the variances of latent functions of classes very large; their
 //! [options](crate::models::options::ModelOptions::variance_prior) give a prior.
@@ -21,8 +21,8 @@ use crate::params::{Constraint, Parameter, Parameters, Prior, Unit};
 
 /// With fewer columns than this, the prior only keeps lengthscales from the gaps between few rows.
 const MANY: usize = 5;
-/// Its location there. Measured on 5 to 30 rows of servo, power_plant, sunspots_yearly, mauna_loa_co2 and mcycle: with 0,
-/// densities of smooth targets are up to .3 nats a row lower than without a prior; with 2, at most .04.
+/// Its location there. Measured on 5 to 30 rows of servo, power_plant, sunspots_yearly, mauna_loa_co2 and mcycle: with
+/// 0, densities of smooth targets are up to .3 nats a row lower than without a prior; with 2, at most .04.
 const SMOOTH: f64 = 2.0;
 /// The prior is not set with this many rows per column or more. Measured on random rows of 16 tables: with ten rows per
 /// column, held-out densities are better on eleven tables and worse on four.

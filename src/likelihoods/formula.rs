@@ -114,8 +114,8 @@ pub trait Derivatives: std::fmt::Debug + Send + Sync + 'static {
     /// The numbers `d` `[L]` of the curvature.
     fn curved(&self, row: Row, f: &[f64], own: &[f64], d: &mut [f64]);
 
-    /// The average of the log density under Gaussian marginals by Gauss–Hermite quadrature, and the exact slopes of that
-    /// rule.
+    /// The average of the log density under Gaussian marginals by Gauss–Hermite quadrature, and the exact slopes of
+    /// that rule.
     fn average(&self, row: Row, at: Marginal, own: &[f64], slopes: Slopes) -> f64;
 
     /// The slope of `Σ B_ll d_l` for weights B `[L, L]`.

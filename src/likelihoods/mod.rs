@@ -96,8 +96,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// If there is such [noise](Self::noise): its variance for each of `n` rows `[n]`, in the scope's wide type, with the
-    /// rows' `known` variances added.
+    /// If there is such [noise](Self::noise): its variance for each of `n` rows `[n]`, in the scope's wide type, with
+    /// the rows' `known` variances added.
     fn noise_of_rows(&self, _scope: &Scope, _n: usize, _known: Option<&Tensor<1>>) -> Option<Tensor<1>> {
         None
     }

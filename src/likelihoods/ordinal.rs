@@ -108,8 +108,8 @@ impl Formula for Ordered {
         Support::Classes(self.own.len() + 1)
     }
 
-    /// `ln(σ(a) − σ(b)) = ln σ(a) + ln σ(−b) + ln(1 − exp(b − a))` for the distances `a` and `b` from `f` to the class's
-    /// upper and lower cut points.
+    /// `ln(σ(a) − σ(b)) = ln σ(a) + ln σ(−b) + ln(1 − exp(b − a))` for the distances `a` and `b` from `f` to the
+    /// class's upper and lower cut points.
     fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
         let (class, zero) = (row.y as usize, A::constant(0.0));
         let to = |cut: usize| own[..=cut].iter().fold(-f[0], |sum, part| sum + *part);

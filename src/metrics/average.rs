@@ -42,8 +42,8 @@ pub(super) fn log_density(parts: &[Weighted], y: f64) -> f64 {
 /// Rounding errors of a place at which a quantile is found.
 const FINE: f64 = 4.0 * f64::EPSILON;
 
-/// The quantile `p`. It lies between the smallest and the largest quantile of the parts, where Newton's method finds it,
-/// or bisection where a step of that leaves the bracket.
+/// The quantile `p`. It lies between the smallest and the largest quantile of the parts, where Newton's method finds
+/// it, or bisection where a step of that leaves the bracket.
 pub(super) fn quantile(parts: &[Weighted], p: f64) -> f64 {
     let of = || parts.iter().map(|(_, part)| part.quantile(p));
     let (mut low, mut high) = of().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));

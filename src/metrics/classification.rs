@@ -76,8 +76,8 @@ pub fn confusion(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<Vec<Vec
     Ok(counts)
 }
 
-/// The log loss of predictions that are the shares of the classes, in nats: what can be reached without inputs. `counts`
-/// are the numbers of targets of each class.
+/// The log loss of predictions that are the shares of the classes, in nats: what can be reached without inputs.
+/// `counts` are the numbers of targets of each class.
 pub fn loss_of_shares(counts: impl IntoIterator<Item = usize> + Clone) -> f64 {
     let n = counts.clone().into_iter().sum::<usize>() as f64;
     let present = counts.into_iter().filter(|count| *count > 0).map(|count| count as f64 / n);

@@ -190,8 +190,8 @@ impl Predictive {
     /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is
     /// better.
     ///
-    /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal. Infinite for
-    /// the exponential of Student's t.
+    /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal. Infinite
+    /// for the exponential of Student's t.
     pub fn crps(&self, y: f64) -> f64 {
         let z = self.unit(y);
         match *self {

@@ -1,4 +1,5 @@
-//! The kinds of models that settings, files and the command know, one row each; and all else that they refer to by name.
+//! The kinds of models that settings, files and the command know, one row each; and all else that they refer to by
+//! name.
 
 use std::sync::Arc;
 

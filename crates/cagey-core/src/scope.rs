@@ -172,8 +172,8 @@ impl Scope {
     /// [`Parameters::free_raw`].
     ///
     /// # Errors
-    /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite, [`Error::Shape`] for a loss of
-    /// several values, [`Error::Usage`] for one that was not made of this scope's parameters.
+    /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite, [`Error::Shape`] for a loss
+    /// of several values, [`Error::Usage`] for one that was not made of this scope's parameters.
     pub fn gradient(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<f64>)> {
         let (value, slopes) = self.slopes(loss, parameters)?;
         let mut gradient: Vec<f64> = Vec::new();

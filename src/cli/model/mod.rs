@@ -28,8 +28,8 @@ use crate::values;
 /// The model.
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
-    /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several; --help
-    /// has the grammar [default: average where that takes a few seconds, else matern32(ard)]
+    /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several;
+    /// --help has the grammar [default: average where that takes a few seconds, else matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -46,9 +46,9 @@ pub struct ModelOptions {
     mean: MeanName,
     #[command(flatten)]
     kinds: KindArguments,
-    /// Model functions of this transform of every input, or of one as COLUMN=TRANSFORM, repeatable: none; asinh, for heavy
-    /// tails on one side or both; ranks, which makes the column normal; log, for positive columns; auto, asinh for inputs
-    /// with heavy tails if the target holds classes, and otherwise none [default: auto]
+    /// Model functions of this transform of every input, or of one as COLUMN=TRANSFORM, repeatable: none; asinh, for
+    /// heavy tails on one side or both; ranks, which makes the column normal; log, for positive columns; auto, asinh
+    /// for inputs with heavy tails if the target holds classes, and otherwise none [default: auto]
     #[arg(long, value_name = "TRANSFORM")]
     input_transform: Vec<String>,
     /// Model this function of the target instead of the target itself. By default none; an average over kernels has

@@ -8,8 +8,8 @@ use std::rc::Rc;
 /// The most bytes of a row of text: far more than any real row, far less than memory.
 pub(super) const LONGEST_ROW: usize = 64 << 20;
 
-/// The most cells of a row of text. Each becomes a name and a column, so that a few packed kilobytes of delimiters could
-/// fill the memory.
+/// The most cells of a row of text. Each becomes a name and a column, so that a few packed kilobytes of delimiters
+/// could fill the memory.
 pub(super) const MOST_CELLS: usize = 1 << 20;
 
 /// What is known about the text read so far.

@@ -193,8 +193,8 @@ impl ColumnReader {
         cell.is_missing() && !known && !self.fills
     }
 
-    /// The column, and for categories the new code of each old one. Codes follow the first appearance while reading, and
-    /// the sorted order afterwards.
+    /// The column, and for categories the new code of each old one. Codes follow the first appearance while reading,
+    /// and the sorted order afterwards.
     pub(super) fn finish(self, name: &str) -> (Column, Option<Vec<usize>>) {
         let Self { index, kind, gaps, mean, .. } = self;
         let filled = |fill| (gaps > 0).then_some(fill);

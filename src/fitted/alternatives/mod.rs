@@ -1,8 +1,8 @@
 //! Other settings, tried on the training rows before they are advised.
 //!
-//! Each alternative changes one setting, is trained briefly by the exact model, and must predict rows better that it was
-//! not trained on: each row from all others, or the later rows of a series from the earlier ones. Densities are those
-//! of the target in the data's units, whatever its transform.
+//! Each alternative changes one setting, is trained briefly by the exact model, and must predict rows better that it
+//! was not trained on: each row from all others, or the later rows of a series from the earlier ones. Densities are
+//! those of the target in the data's units, whatever its transform.
 
 mod candidates;
 mod series;

@@ -11,8 +11,8 @@ const MOST: usize = 4000;
 /// A season is seen at least so many times.
 const SEEN: f64 = 3.0;
 
-/// Whether rows `x`, row-major `[n, d]`, are a series: in the order of their only input, which has dates or evenly spaced
-/// values.
+/// Whether rows `x`, row-major `[n, d]`, are a series: in the order of their only input, which has dates or evenly
+/// spaced values.
 pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
     let dates = matches!(schema.features.as_slice(), [column] if column.encoding == Encoding::Date);
     let ordered = x.windows(2).all(|pair| pair[0] <= pair[1]);

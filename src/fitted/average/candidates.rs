@@ -38,8 +38,8 @@ impl Asked {
     }
 }
 
-/// A sparse model, which knows what all rows have in common, and experts, which know every detail near their own; each as
-/// `settings` say if they are for one of them. The kernel is the default one.
+/// A sparse model, which knows what all rows have in common, and experts, which know every detail near their own; each
+/// as `settings` say if they are for one of them. The kernel is the default one.
 fn models(settings: &Settings) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
@@ -90,8 +90,8 @@ pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
         PLAIN => Ok(Some(Asked::Kernels { log: false })),
         OF_MODELS => Ok(Some(Asked::Models)),
         other if other.starts_with("average(") => Err(Error::Usage(format!(
-            "kernel `{}`: an average is written `{AVERAGE}`, `{PLAIN}` without models of the target's logarithm, or `{OF_MODELS}` for \
-             many rows",
+            "kernel `{}`: an average is written `{AVERAGE}`, `{PLAIN}` without models of the target's logarithm, or \
+             `{OF_MODELS}` for many rows",
             settings.kernel
         ))
         .about("Settings::kernel")),

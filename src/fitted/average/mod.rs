@@ -9,8 +9,8 @@
 //! the measurements. The state-space models of a series have weights by the evidence alone: it predicts each row from
 //! earlier ones, and left-out densities predict it from its neighbours on both sides.
 //!
-//! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are those
-//! with the highest density of these rows (stacking, Yao et al. 2018).
+//! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are
+//! those with the highest density of these rows (stacking, Yao et al. 2018).
 
 mod candidates;
 mod mixed;
@@ -49,8 +49,8 @@ pub struct Member {
     pub weight: f64,
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
-    /// Mean negative log density of the training rows, each left out in turn, or of rows set apart from the training, in
-    /// nats and the target's units.
+    /// Mean negative log density of the training rows, each left out in turn, or of rows set apart from the training,
+    /// in nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,
@@ -147,8 +147,8 @@ impl Fitted {
         Self::of_members(members)
     }
 
-    /// Gives the members the weights with the highest density of some rows, whose log densities each has: the fixed point
-    /// of EM from equal weights.
+    /// Gives the members the weights with the highest density of some rows, whose log densities each has: the fixed
+    /// point of EM from equal weights.
     fn stacked(members: Vec<(Member, Vec<f64>)>) -> Result<Self> {
         let (mut members, densities): (Vec<Member>, Vec<Vec<f64>>) = members.into_iter().unzip();
         let rows = densities.first().map_or(0, Vec::len);

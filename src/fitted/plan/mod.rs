@@ -89,8 +89,8 @@ impl Plan {
     }
 
     /// Prepares an [average](super::Fitted::average) of models: one for each of these settings. All else that a plan
-    /// tells is about the first of them. If a model does not leave rows out in closed form, some rows are set apart from
-    /// the training of all, for weights and calibration.
+    /// tells is about the first of them. If a model does not leave rows out in closed form, some rows are set apart
+    /// from the training of all, for weights and calibration.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for targets that are not Gaussian.

@@ -1,10 +1,10 @@
 //! Structural kernels of a series: a trend, a season and what lasts for a short time, added up.
 //!
-//! Which of them a series has cannot be known from few rows, so `auto` averages over all in a small grammar (Harvey 1989,
-//! *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and
+//! Which of them a series has cannot be known from few rows, so `auto` averages over all in a small grammar (Harvey
+//! 1989, *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and
 //! without an autoregressive part × the target or its logarithm. Each is a [state-space](crate::models::state_space)
-//! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units of
-//! the target: rows in order of time are predicted one after another there, as forecasts are.
+//! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units
+//! of the target: rows in order of time are predicted one after another there, as forecasts are.
 
 mod season;
 
@@ -53,8 +53,8 @@ pub(super) fn asked(settings: &Settings) -> Result<Option<bool>> {
     }
 }
 
-/// The settings of the models of `auto`: structural kernels for rows of a single input, and for other tables the members
-/// of an [average](super::Fitted::average).
+/// The settings of the models of `auto`: structural kernels for rows of a single input, and for other tables the
+/// members of an [average](super::Fitted::average).
 pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
     let ours = [usual().kind(), <StateSpaceOptions as Kind>::NAME].contains(&settings.model.kind());
     let single = schema.features.len() == 1 && data.d == 1 && settings.auxiliary_column.is_none();

@@ -22,8 +22,8 @@ pub fn is_dated(schema: &Schema) -> bool {
     matches!(schema.features.as_slice(), [column] if date(&column.encoding))
 }
 
-/// Periods that the targets `y` may have at inputs `x`, the likeliest first. Of dates, a wave that fits a year, a week or a
-/// day a whole number of times is a harmonic of this season, if it is seen twice.
+/// Periods that the targets `y` may have at inputs `x`, the likeliest first. Of dates, a wave that fits a year, a week
+/// or a day a whole number of times is a harmonic of this season, if it is seen twice.
 pub fn seasons(schema: &Schema, x: &[f64], y: &[f64]) -> Vec<f64> {
     let found = periods(x, y);
     let Some(&first) = found.first().filter(|_| is_dated(schema)) else { return found };

@@ -39,8 +39,8 @@ pub enum Differentiation {
 
 /// Latent functions whose posterior comes from an iterative solve.
 ///
-/// Targets with Gaussian noise need one solve, by [IterGP](itergp()). For other likelihoods it is Newton's method in the
-/// span of the actions, which serve all its steps.
+/// Targets with Gaussian noise need one solve, by [IterGP](itergp()). For other likelihoods it is Newton's method in
+/// the span of the actions, which serve all its steps.
 #[derive(Debug, Clone)]
 pub struct IterativeCagp {
     /// The priors of the latent functions: one for all of them, or one for each.
@@ -59,9 +59,9 @@ pub struct IterativeCagp {
     pub differentiation: Differentiation,
     /// Where sites of other likelihoods are taken, once the actions are known.
     pub sites: SiteRule,
-    /// Steps of an optimiser, at least 1, between two choices of detached actions and sites. Between them the bound uses
-    /// actions that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to where
-    /// these actions do best instead of newly chosen ones.
+    /// Steps of an optimiser, at least 1, between two choices of detached actions and sites. Between them the bound
+    /// uses actions that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to
+    /// where these actions do best instead of newly chosen ones.
     pub refresh: usize,
 }
 
@@ -175,8 +175,8 @@ impl IterativeCagp {
         Ok(Chosen { actions: whitened(&plain, &actions, &sites).cast(plain.dtype()), sites: Some(sites) })
     }
 
-    /// The objective for actions `s` `[L n, i]`, latent function after latent function, at whatever parameters they were
-    /// chosen. Targets with Gaussian noise need no sites; with sites it is the bound. It is differentiable in the
+    /// The objective for actions `s` `[L n, i]`, latent function after latent function, at whatever parameters they
+    /// were chosen. Targets with Gaussian noise need no sites; with sites it is the bound. It is differentiable in the
     /// parameters, not in actions or sites. If sites are centred, a row's actions must sum to 0.
     ///
     /// # Errors
@@ -263,8 +263,8 @@ impl IterativeCagp {
         CagpPosterior::from_arrays(self.of(), compute, data, None, saved)
     }
 
-    /// The posterior of another likelihood than the Gaussian after at most `more` more actions, starting from its present
-    /// state.
+    /// The posterior of another likelihood than the Gaussian after at most `more` more actions, starting from its
+    /// present state.
     pub(super) fn refined(posterior: &CagpPosterior, more: usize) -> Result<CagpPosterior> {
         let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
         let options = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(weights.len() + more) };
@@ -284,8 +284,8 @@ fn without_noise(products: Basis, s: &Tensor<2>, noisy: &Noisy) -> Result<Tensor
     Ok(products - s.clone() * noise)
 }
 
-/// Other columns `[L n, i]` with the span of actions `[i, L n]` and `SᵀW⁻¹S = I`, so that no eigenvalue of M is below 1,
-/// whatever K becomes.
+/// Other columns `[L n, i]` with the span of actions `[i, L n]` and `SᵀW⁻¹S = I`, so that no eigenvalue of M is below
+/// 1, whatever K becomes.
 fn whitened(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;

@@ -9,8 +9,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `learned`, `iterative` | the two models: [learned actions](Cagp) (Algorithm S2), and actions that a [policy](crate::solvers::policies) chooses for every evaluation (Algorithm S1) |
-//! | `actions`, `numbers` | the actions as parameters, and on the host; their tensors are a [`Basis`](crate::solvers::itergp::Basis) |
+//! | `learned`, `iterative` | the two models: [learned actions](Cagp) (Algorithm S2); by [policy](ActionPolicy) (Algorithm S1) |
+//! | `actions`, `numbers` | the actions as parameters, and on the host; as tensors they are a `Basis` |
 //! | `products`, `gram`, `rows` | K S, and what is computed from it |
 //! | `evaluation`, `noisy` | what actions explain about pseudo-targets, and the losses |
 //! | `newton` | sites, and Newton's method for given or new actions |

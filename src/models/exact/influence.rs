@@ -21,7 +21,8 @@ use crate::scope::Scope;
 
 /// With so many rows for each parameter, the changes are below a hundredth of a residual, and are left out.
 const ENOUGH: usize = 100;
-/// Most parameters, and most derivatives of left-out predictions, with which the Hessian takes less time than a training.
+/// Most parameters, and most derivatives of left-out predictions, with which the Hessian takes less time than a
+/// training.
 const MOST_PARAMETERS: usize = 100;
 const MOST_SLOPES: usize = 20_000;
 /// The step of finite differences in the raw parameters, which are mostly logarithms.

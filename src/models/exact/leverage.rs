@@ -1,10 +1,10 @@
 //! What leaving a row out of the training changes, for too many parameters to know the curvature of the objective.
 //!
-//! As functions of the parameters, standardised left-out residuals z have a Jacobian J. If they were linear, and training
-//! minimised their squares and a quadratic prior of curvature Λ, this would be a linear regression. There, the residual
-//! of a row that had no part in the training is z / (1 − q), where its leverage q is the diagonal entry of J (JᵀJ +
-//! Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in regression*, section 2.2). This is cautious: residuals
-//! become larger than those of trainings without a row.
+//! As functions of the parameters, standardised left-out residuals z have a Jacobian J. If they were linear, and
+//! training minimised their squares and a quadratic prior of curvature Λ, this would be a linear regression. There, the
+//! residual of a row that had no part in the training is z / (1 − q), where its leverage q is the diagonal entry of J
+//! (JᵀJ + Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in regression*, section 2.2). This is cautious:
+//! residuals become larger than those of trainings without a row.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;

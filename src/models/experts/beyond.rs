@@ -1,8 +1,8 @@
 //! Exact experts given the communication expert: what their own rows add to it.
 //!
-//! With rows C of the communication expert, other rows R of an expert, K̂_CC = L_C L_Cᵀ and B = K_RC L_C⁻ᵀ, the factor of
-//! the covariance of both is [L_C 0; B L_R], where L_R L_Rᵀ = K̂_RR − B Bᵀ. So all experts share the solve L_C⁻¹k(C, x) of
-//! a prediction, and each adds the (r c + r²/2) operations of its own rows, in place of (c + r)²/2.
+//! With rows C of the communication expert, other rows R of an expert, K̂_CC = L_C L_Cᵀ and B = K_RC L_C⁻ᵀ, the factor
+//! of the covariance of both is [L_C 0; B L_R], where L_R L_Rᵀ = K̂_RR − B Bᵀ. So all experts share the solve L_C⁻¹k(C,
+//! x) of a prediction, and each adds the (r c + r²/2) operations of its own rows, in place of (c + r)²/2.
 
 use crate::error::Result;
 use crate::linalg::Factor;

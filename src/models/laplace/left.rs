@@ -56,7 +56,8 @@ impl Left {
         })
     }
 
-    /// Subtracts from `block` `2 (I − C K) diag(slopes) (I − K C)`, twice the adjoint of Σ's diagonal for K while C stays.
+    /// Subtracts from `block` `2 (I − C K) diag(slopes) (I − K C)`, twice the adjoint of Σ's diagonal for K while C
+    /// stays.
     pub fn subtract_pulled(&self, slopes: &[f64], block: &mut [f64]) {
         let n = slopes.len();
         let inverse_roots: Vec<f64> = self.roots.iter().map(|root| root.recip()).collect();

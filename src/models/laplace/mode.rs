@@ -120,8 +120,8 @@ impl Task<'_> {
         Ok(Moved { value: self.log_posterior(&f, &weights), f, weights })
     }
 
-    /// Climbs from the [start](Self::start). A step is halved until the log posterior does not decrease, because Newton's step
-    /// may overshoot by orders of magnitude. Short steps with the curvature always increase it.
+    /// Climbs from the [start](Self::start). A step is halved until the log posterior does not decrease, because
+    /// Newton's step may overshoot by orders of magnitude. Short steps with the curvature always increase it.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when the search finds no finite mode.

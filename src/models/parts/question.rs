@@ -111,8 +111,8 @@ pub trait Crew: Debug + Send + Sync {
     /// The error of the first process that fails, with its rank.
     fn ask(&self, work: Work, question: &Question, numbers: &[Vec<f64>], own: Own) -> Result<Vec<Vec<f64>>>;
 
-    /// Has every process read its share of these tables in the described way, and returns a summary of each table. `own`
-    /// gives those of this process.
+    /// Has every process read its share of these tables in the described way, and returns a summary of each table.
+    /// `own` gives those of this process.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -78,8 +78,8 @@ pub(in crate::models) fn total(
     tree::total(ask(of, of_data, question, &[])?, len)
 }
 
-/// The sum of the answers of all parts about an objective: the objective and its slopes. Adds in the order of the parts,
-/// so that the sum does not depend on which process has which part.
+/// The sum of the answers of all parts about an objective: the objective and its slopes. Adds in the order of the
+/// parts, so that the sum does not depend on which process has which part.
 pub(in crate::models) fn sum(
     of: &dyn OfParts,
     of_data: (Data, Compute),

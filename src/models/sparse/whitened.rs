@@ -85,8 +85,8 @@ struct Explained {
 impl WhitenedPosterior {
     /// Makes the posterior from inducing inputs `z`, the factor of their covariance, and the distribution of whitened
     /// values.
-    /// A posterior with q(v) = N(whitened, root rootᵀ) of the values v = L⁻¹u at inducing inputs `z`, with their dimension;
-    /// `lower` is L.
+    /// A posterior with q(v) = N(whitened, root rootᵀ) of the values v = L⁻¹u at inducing inputs `z`, with their
+    /// dimension; `lower` is L.
     pub fn new(
         prior: Prior,
         compute: Compute,

@@ -1,7 +1,7 @@
 //! From r and N of the backward pass to the gradient in the kernel's parameters.
 
-use super::chain::Matrix;
 use super::factor::{MOST, Small};
+use super::filter::Matrix;
 use super::program::Block;
 
 /// Collects the derivatives of minus the log density in steps and amplitudes.

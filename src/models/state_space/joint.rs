@@ -6,8 +6,8 @@ use crate::linalg::real::dot;
 use crate::models::posterior::Joint;
 
 impl StateSpacePosterior {
-    /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with L
-    /// = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
+    /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with
+    /// L = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
     pub(super) fn joint(&self, x: &[f64]) -> Result<Joint> {
         let (m, d, n) = (x.len(), self.blocks.width(), self.rows.rows().t.len());
         let (mut mean, mut h) = (self.means(x)?, Vec::new());

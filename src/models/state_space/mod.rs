@@ -4,8 +4,8 @@
 //! stochastic differential equations*, chapter 12). Their functions are parts of a state, which is Markov: given the
 //! state at a time, the past says nothing more about the future. So one pass over the rows in order of time has the
 //! exact evidence, and a pass back its gradient, the posterior, and predictions that leave rows out. The numbers are
-//! those of the [exact model](super::exact); only periodic kernels are cut off after as many harmonics as leave out less
-//! than [`LEFT_OUT`] of their variance.
+//! those of the [exact model](super::exact); only periodic kernels are cut off after as many harmonics as leave out
+//! less than [`LEFT_OUT`] of their variance.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,9 +15,11 @@
 //! | `density` | the evidence as an operation with its own adjoint |
 //! | `posterior`, `joint` | predictions |
 
+mod backward;
 mod chain;
 mod density;
 mod factor;
+mod filter;
 mod gather;
 mod joint;
 mod options;

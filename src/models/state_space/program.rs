@@ -164,8 +164,8 @@ impl Program {
         }
         if all.states > STATES {
             return Err(Error::Usage(format!(
-                "the state-space model would need {} states, and takes {STATES}: a periodic kernel with a short lengthscale \
-                 has many harmonics; bound its lengthscale below, or choose the exact model",
+                "the state-space model would need {} states, and takes {STATES}: a periodic kernel with a short \
+                 lengthscale has many harmonics; bound its lengthscale below, or choose the exact model",
                 all.states
             ))
             .about("Settings::kernel"));
@@ -205,8 +205,8 @@ impl Blocks {
         own
     }
 
-    /// Adds a block for each combination of harmonics of the periodic factors that are left. `share` is the share of the
-    /// variance that the harmonics chosen so far have.
+    /// Adds a block for each combination of harmonics of the periodic factors that are left. `share` is the share of
+    /// the variance that the harmonics chosen so far have.
     fn waves(&mut self, block: &Block, periodic: &[[usize; 2]], values: &[f64], share: f64) {
         let Some(([period, lengthscale], rest)) = periodic.split_first() else {
             self.blocks.push(Block { offset: self.states, ..block.clone() });

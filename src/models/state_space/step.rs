@@ -4,7 +4,8 @@ use super::factor::{Factor, MOST, Step, Tiny};
 use super::program::{Block, Rate};
 
 impl Rate {
-    /// The step from time `from` to `to`, its derivatives in x and `since`, and what x and `since` grow by with the rate.
+    /// The step from time `from` to `to`, its derivatives in x and `since`, and what x and `since` grow by with the
+    /// rate.
     #[inline(always)]
     fn step(&self, from: f64, to: f64) -> (Tiny, Tiny, [f64; 2]) {
         // A walk does not move before its origin.
@@ -30,8 +31,8 @@ fn kronecker(factor: f64, (x, n): (&[f64], usize), (y, m): (&[f64], usize), to: 
     }
 }
 
-/// Adds the step of the product of two independent processes. As s ⊗ z has the prior covariance P ⊗ P', its noise is Q ⊗
-/// P' + (P − Q) ⊗ Q'. This is linear in each process, so derivatives are sums of such products.
+/// Adds the step of the product of two independent processes. As s ⊗ z has the prior covariance P ⊗ P', its noise is Q
+/// ⊗ P' + (P − Q) ⊗ Q'. This is linear in each process, so derivatives are sums of such products.
 fn add_product<const N: usize>(x: &Step<N>, y: &Tiny, all: &mut Step<N>) {
     let (n, m) = (x.size, y.size);
     kronecker(1.0, (&x.a, n), (&y.a, m), &mut all.a);

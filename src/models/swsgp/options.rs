@@ -25,8 +25,8 @@ pub struct SwsgpOptions {
     /// Whether all rows of a minibatch see the neighbours of all its rows (SWSGP-U).
     #[serde(default)]
     pub union: bool,
-    /// The [noise](Swsgp::nugget) of inducing values. If it is 0, as in files that lack it, q starts far from the prior;
-    /// otherwise it starts there, and a model in which each row sees all inducing inputs is the variational one.
+    /// The [noise](Swsgp::nugget) of inducing values. If it is 0, as in files that lack it, q starts far from the
+    /// prior; otherwise it starts there, and a model in which each row sees all inducing inputs is the variational one.
     #[serde(default)]
     pub nugget: f64,
     /// The covariance of the distribution of inducing values.

@@ -1,5 +1,6 @@
 //! From a model to the trainer and back.
 
+mod batch_loss;
 pub mod batches;
 pub mod diagnose;
 pub mod fit;

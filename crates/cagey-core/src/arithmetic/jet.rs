@@ -130,26 +130,8 @@ impl<T: Real> Real for Jet<T> {
 }
 
 impl<T: Real> Arithmetic for Jet<T> {
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self + other
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        self * other
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        self / other
-    }
-    #[inline(always)]
-    fn scale(self, factor: f64) -> Self {
-        self * factor
-    }
-    #[inline(always)]
-    fn shift(self, constant: f64) -> Self {
-        self + constant
-    }
+    by_operators!();
+
     #[inline(always)]
     fn exp(self) -> Self {
         self.smooth(|x, _| [x.exp(); 4])

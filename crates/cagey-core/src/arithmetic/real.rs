@@ -41,8 +41,8 @@ pub trait Real:
     /// The same derivatives of another number, which has more digits than the formula of the derivatives gives.
     fn with_number(self, number: f64) -> Self;
 
-    /// A function of one number. `g` takes the number and the [order](Self::order), and returns the function's value and
-    /// its first three derivatives; those above the order are not used.
+    /// A function of one number. `g` takes the number and the [order](Self::order), and returns the function's value
+    /// and its first three derivatives; those above the order are not used.
     #[inline(always)]
     fn smooth(self, g: impl FnOnce(f64, usize) -> [f64; 4]) -> Self {
         self.compose(&g(self.number(), self.order()), 0)
@@ -152,26 +152,8 @@ impl Real for f64 {
 }
 
 impl Arithmetic for f64 {
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self + other
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        self * other
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        self / other
-    }
-    #[inline(always)]
-    fn scale(self, factor: f64) -> Self {
-        self * factor
-    }
-    #[inline(always)]
-    fn shift(self, constant: f64) -> Self {
-        self + constant
-    }
+    by_operators!();
+
     #[inline(always)]
     fn exp(self) -> Self {
         f64::exp(self)

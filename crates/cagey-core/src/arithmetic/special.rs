@@ -172,7 +172,8 @@ fn gap(t: f64) -> f64 {
 /// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`. It uses the continued fraction
 /// (DLMF 8.17.22) in Lentz's form, with about `√min(a, b)` terms. If one shape is far above the other, it uses the
 /// limit, the gamma distribution (Wise 1950, error about `(min/max)²`). If both are large, it uses the
-/// uniform expansion (DLMF 8.18(ii)): nine digits. The fraction in statrs stops after 140 terms, whether it has converged or not.
+/// uniform expansion (DLMF 8.18(ii)): nine digits. The fraction in statrs stops after 140 terms, whether it has
+/// converged or not.
 pub fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;

@@ -8,13 +8,13 @@ use super::form::{Form, fold};
 use crate::error::Result;
 use crate::params::{Parameter, Unit};
 
-/// The Wiener process (order 1: a random walk) or its integral (order 2: a trend whose slope walks), from a start of the
-/// same prior variance.
+/// The Wiener process (order 1: a random walk) or its integral (order 2: a trend whose slope walks), from a start of
+/// the same prior variance.
 ///
-/// With u = max(x − origin, 0)/lengthscale, v likewise of z, m = min(u, v) and M = max(u, v), the covariance is variance
-/// · (1 + m) for order 1, and variance · (1 + uv + m²(3M − m)/6) for order 2 (Rasmussen and Williams 2006, eq. 6.28).
-/// So the variance is that of the level at the origin, and the lengthscale is the distance after which the walk has
-/// added as much again; for order 2, the level and the slope for one lengthscale begin with this variance. A large
+/// With u = max(x − origin, 0)/lengthscale, v likewise of z, m = min(u, v) and M = max(u, v), the covariance is
+/// variance · (1 + m) for order 1, and variance · (1 + uv + m²(3M − m)/6) for order 2 (Rasmussen and Williams 2006, eq.
+/// 6.28). So the variance is that of the level at the origin, and the lengthscale is the distance after which the walk
+/// has added as much again; for order 2, the level and the slope for one lengthscale begin with this variance. A large
 /// variance is a diffuse start. Of several columns, the kernel is the product over them.
 #[derive(Debug)]
 pub struct Wiener {

@@ -29,8 +29,8 @@ pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
 
     /// The adjoint: the gradient for each input with `needs[i]`, given the output's gradient.
     ///
-    /// An error becomes that of [`Scope::gradient`](crate::scope::Scope::gradient), and a gradient of NaN for callers of
-    /// burn.
+    /// An error becomes that of [`Scope::gradient`](crate::scope::Scope::gradient), and a gradient of NaN for callers
+    /// of burn.
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; N]) -> Result<[Option<TensorData>; N]>;
 
     /// The same operation on the tensors of a GPU, if it has one.

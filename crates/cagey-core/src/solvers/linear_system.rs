@@ -72,8 +72,8 @@ pub trait LinearSystem: LinearOperator + Debug {
         None
     }
 
-    /// The covariances `[n, L t]` of the latent values with those of all L latent functions at inputs `[t, d]`, function
-    /// after function.
+    /// The covariances `[n, L t]` of the latent values with those of all L latent functions at inputs `[t, d]`,
+    /// function after function.
     ///
     /// # Errors
     /// [`Error::Usage`] if there are no inputs, [`Error::Shape`] for other columns.

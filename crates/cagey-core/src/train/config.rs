@@ -69,8 +69,8 @@ pub struct TrainConfig {
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
     /// A checkpoint to continue from. `steps` may be larger, and the time budget, the rule of early stopping and the
-    /// cooling may change; all other settings must be the same. Runs that ended for another reason stay ended. Rates that
-    /// decrease with the steps decrease according to the new number of steps.
+    /// cooling may change; all other settings must be the same. Runs that ended for another reason stay ended. Rates
+    /// that decrease with the steps decrease according to the new number of steps.
     pub resume: Option<PathBuf>,
     /// Identifies what must be the same on resuming: model, data and their options. If it is a JSON object, an error
     /// names the entries that differ.

@@ -34,7 +34,8 @@ impl Neighbours {
 }
 
 /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹: `[3b]` in f64.
-/// K_I is the covariance of the inducing inputs, whose diagonal is multiplied by 1 + `nugget`. The rows `x` and the U inducing inputs `z` are lowered from the same kernel.
+/// K_I is the covariance of the inducing inputs, whose diagonal is multiplied by 1 + `nugget`. The rows `x` and the U
+/// inducing inputs `z` are lowered from the same kernel.
 ///
 /// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only
 /// the blocks S_I are computed. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row:

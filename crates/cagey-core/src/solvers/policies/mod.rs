@@ -54,8 +54,8 @@ pub trait Policy: Debug + Send + Sync + ClonePolicy {
         false
     }
 
-    /// The rank of the approximation of K that preconditions actions in Newton's method. It takes columns of K only, and
-    /// serves all steps, in place of this policy's actor.
+    /// The rank of the approximation of K that preconditions actions in Newton's method. It takes columns of K only,
+    /// and serves all steps, in place of this policy's actor.
     fn rank(&self) -> Option<usize> {
         None
     }

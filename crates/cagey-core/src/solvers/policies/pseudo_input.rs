@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::solvers::LinearSystem;
 
-/// s = k(X, z) for one pseudo-input z after another, for each latent function. These actions are large where z explains most. The pseudo-inputs
-/// are parameters.
+/// s = k(X, z) for one pseudo-input z after another, for each latent function. These actions are large where z explains
+/// most. The pseudo-inputs are parameters.
 #[derive(Debug, Clone)]
 pub struct PseudoInput {
     /// Row-major `[m, d]`.

@@ -1,8 +1,8 @@
 //! The common part of the vectors of all x86 instruction sets: the same operations, from intrinsics with different
 //! names.
 //!
-//! The crate `pulp`, which lets the loops of dense algebra use these instruction sets, has no shifts of 64-bit lanes, no
-//! approximate 1/√x and no conversion of signed integers. exp, log and √ are made of these here.
+//! The crate `pulp`, which lets the loops of dense algebra use these instruction sets, has no shifts of 64-bit lanes,
+//! no approximate 1/√x and no conversion of signed integers. exp, log and √ are made of these here.
 
 /// Intrinsics, as safe expressions.
 macro_rules! intrinsics {

@@ -1,0 +1,211 @@
+//! From tables and options to a training that is ready to begin.
+
+use std::path::Path;
+use std::time::Instant;
+
+use cagey::data::{Dataset, Frame, RowFile, Schema};
+use cagey::fitted::average::AVERAGE;
+use cagey::fitted::structure::{AUTO, is_dated};
+use cagey::fitted::{Plan, Settings, is_series};
+use cagey::train::TrainConfig;
+use cagey::{Error, Result};
+use sha2::{Digest, Sha256};
+
+use super::Fit;
+use crate::cli::columns;
+use crate::cli::model::ModelOptions;
+use crate::cli::model::kinds;
+use crate::cli::{report, shards};
+
+/// An average over kernels is the default up to so many seconds on one core.
+const A_FEW: f64 = 10.0;
+
+/// Rows of a file that are read together.
+const PART: usize = 1 << 14;
+
+/// A training that is ready to begin.
+#[derive(Debug)]
+pub struct Prepared {
+    pub plan: Plan,
+    pub config: TrainConfig,
+    /// When its time began.
+    pub began: Instant,
+    /// Held-out rows.
+    pub test: Option<Dataset>,
+}
+
+/// A hash of names and values that tells data sets apart.
+#[derive(Default)]
+struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    /// Adds a data set, or the next part of one.
+    fn add(&mut self, data: &Dataset) {
+        data.feature_names.iter().chain([&data.target_name]).for_each(|name| self.0.update(format!("{name:?}")));
+        data.x.iter().chain(data.y.iter().flatten()).for_each(|value| self.0.update(value.to_le_bytes()));
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.0.update(text);
+    }
+
+    fn text(self) -> String {
+        self.0.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Fit {
+    /// Prepares a training from tables that stay with their ranks.
+    pub(super) fn prepare_shards(&self) -> Result<Prepared> {
+        self.splitting.refuse_apart()?;
+        if self.rows_file.is_some() {
+            return Err(Error::Usage("--rows-file is for one table; with --shards leave it out".into()));
+        }
+        let name = kinds::kind_for_shards(self.model.model.as_deref())?.name;
+        let model = self.model.with(Some(name.into()), self.model.kernel.clone());
+        let tables = shards::open(&self.shards, &self.columns, &self.reading, &model)?;
+        let rows = tables.rows();
+        let y = tables.first().y.as_deref().unwrap_or_default();
+        let settings = self.settings(&model, &columns::likelihood(&model, tables.schema(), y)?, rows)?;
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add_text(&tables.checksums());
+        let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
+        let began = Instant::now();
+        let plan = Plan::from_shards(tables, settings, config.seed, crate::cli::registry());
+        self.prepared(plan, config, began, None)
+    }
+
+    pub(super) fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
+        let (schema, data) = self.columns.read(table, &self.reading, &self.model)?;
+        self.prepare(schema, data)
+    }
+
+    /// Reads a table in memory.
+    pub fn read_frame(&self, frame: &Frame) -> Result<(Schema, Dataset)> {
+        self.columns.read_frame(frame, &self.reading, &self.model)
+    }
+
+    /// Prepares a training on a table that was read.
+    pub fn prepare(&self, schema: Schema, data: Dataset) -> Result<Prepared> {
+        let split = self.splitting.split(&data)?;
+        let rows = split.as_ref().map_or(data.n, |split| split.train.len());
+        let y = data.y.as_deref().unwrap_or_default();
+        let likelihood = columns::likelihood(&self.model, &schema, y)?;
+        let series = is_series(&schema, &data.x, data.d);
+        let model = if series { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
+        if is_dated(&schema) && self.model.takes_structure(&likelihood, rows, &self.training) {
+            report::say(&format!("trend and season of a series are found, for forecasts, by --kernel {AUTO}"));
+        }
+        let settings = self.settings(&model, &likelihood, rows)?;
+        let (train, test) = match split {
+            Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
+            None => (data, None),
+        };
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add(&train);
+        let config = self.begin(&schema, &settings, train.n, fingerprint)?;
+        let began = Instant::now();
+        let plan = Plan::new(schema, &train, settings, config.seed, crate::cli::registry());
+        self.prepared(plan, config, began, test)
+    }
+
+    /// The model asked for, or an average over kernels where that is the default: where nothing else is asked and it
+    /// takes a few seconds. Says what it would cost where it takes longer.
+    fn averaging(&self, likelihood: &str, (rows, columns): (usize, usize)) -> ModelOptions {
+        let saved = self.saving.checkpoint.is_some() || self.saving.resume.is_some();
+        match self.model.average_seconds(likelihood, (rows, columns), &self.training).filter(|_| !saved) {
+            Some(few) if few <= A_FEW => self.model.with(self.model.model.clone(), Some(AVERAGE.into())),
+            Some(many) => {
+                let seconds = many / rayon::current_num_threads() as f64;
+                let about = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
+                report::say(&format!(
+                    "an average over kernels often predicts better: --kernel average, which takes about {:.0} {}",
+                    about.0, about.1
+                ));
+                self.model.clone()
+            }
+            None => self.model.clone(),
+        }
+    }
+
+    /// Prepares a training from a file of rows: the one given, or one made from the table.
+    pub(super) fn prepare_on_disk(&self, table: &Path) -> Result<Prepared> {
+        let name = kinds::kind_for_file(self.model.model.as_deref())?.name;
+        if self.splitting.split_mask.is_some() {
+            return Err(Error::Usage(
+                "--split-mask is for tables in memory; choose --holdout or --holdout-last".into(),
+            ));
+        }
+        let model = self.model.with(Some(name.into()), self.model.kernel.clone());
+        let rows = match &self.rows_file {
+            Some(file) => self.columns.store(table, &self.reading, &self.model, file)?,
+            None => {
+                self.columns.refuse()?;
+                RowFile::open(table)?
+            }
+        };
+        let (train, test) = match self.splitting.by_share(rows.len())? {
+            Some(split) => (split.train, Some(rows.read(&split.test)?)),
+            None => ((0..rows.len()).collect(), None),
+        };
+        let mut fingerprint = Fingerprint::default();
+        train.chunks(PART).try_for_each(|part| rows.read(part).map(|data| fingerprint.add(&data)))?;
+        let mut y = Vec::new();
+        if model.likelihood.is_none() && rows.schema().classes.is_none() {
+            let all: Vec<usize> = (0..rows.len()).collect();
+            for part in all.chunks(PART) {
+                y.extend(rows.read(part)?.y.into_iter().flatten());
+            }
+        }
+        let settings = self.settings(&model, &columns::likelihood(&model, rows.schema(), &y)?, train.len())?;
+        let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
+        let began = Instant::now();
+        let plan = Plan::from_file(rows.into(), train, settings, config.seed, crate::cli::registry());
+        self.prepared(plan, config, began, test)
+    }
+
+    /// A training that is ready to begin, after a check that its held-out rows can be scored.
+    fn prepared(
+        &self,
+        plan: Result<Plan>,
+        config: TrainConfig,
+        began: Instant,
+        test: Option<Dataset>,
+    ) -> Result<Prepared> {
+        let plan = plan.map_err(self.in_table())?;
+        if let Some(test) = &test {
+            plan.check(test).map_err(self.in_table())?;
+        }
+        Ok(Prepared { plan, config, began, test })
+    }
+
+    /// Prints what the model is trained on, and returns the configuration of the training.
+    fn begin(
+        &self,
+        schema: &Schema,
+        settings: &Settings,
+        rows: usize,
+        fingerprint: Fingerprint,
+    ) -> Result<TrainConfig> {
+        let (count, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
+        report::say(&format!("{count}, {columns}, target `{}`", schema.target));
+        let options = crate::cli::registry().models.options(&settings.model)?;
+        self.training.check(&[&*options], rows)?;
+        let on_disk = self.data.as_ref().is_some_and(|data| self.on_disk(data));
+        let fingerprint =
+            serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": on_disk, "settings": settings });
+        Ok(self.saving.extend(self.training.config(&*options), fingerprint.to_string()))
+    }
+
+    /// What to fit. It is an error if the device is not available.
+    fn settings(&self, model: &ModelOptions, likelihood: &str, rows: usize) -> Result<Settings> {
+        if let Some(sentence) = model.approximation(likelihood, rows)? {
+            report::say(&sentence);
+        }
+        model.check_model(likelihood, rows)?;
+        let settings = model.settings(likelihood, rows, &self.training)?;
+        self.model.device.announce(settings.compute);
+        settings.compute.device()?;
+        Ok(Settings { store_factor: self.store_factor, ..settings })
+    }
+}
