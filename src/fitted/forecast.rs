@@ -48,8 +48,7 @@ impl Fitted {
                            the forecast into a table and predict its rows";
             return Err(Error::Usage(problem.into()));
         }
-        let (mean, sd) = (self.input_scale.mean[0], self.input_scale.sd[0]);
-        let mut x: Vec<f64> = self.data.x.iter().map(|x| x * sd + mean).collect();
+        let mut x = self.input_scale.invert(&self.data.x)?;
         x.sort_unstable_by(f64::total_cmp);
         x.dedup();
         let none =

@@ -50,6 +50,19 @@ fn a_series_of_dates_has_its_season_found_and_is_forecast() {
 }
 
 #[test]
+fn a_forecast_goes_on_in_units_of_the_data() {
+    let folder = Folder::new();
+    folder.write("line.csv", super::table(&["x", "y"], 30, |i| vec![0.5 * i as f64, (0.5 * i as f64).sin()]));
+    for transform in ["none", "asinh", "ranks"] {
+        let fit =
+            ["fit", "line.csv", "-o", "m.cagey", "--kernel", "rbf", "--steps", "2", "--input-transform", transform];
+        folder.ok(&fit);
+        let forecast = folder.ok(&["forecast", "m.cagey", "--horizon", "3"]);
+        assert_eq!(numbers(&forecast, "x"), [15.0, 15.5, 16.0], "{transform}");
+    }
+}
+
+#[test]
 fn a_free_period_starts_at_the_wave_of_the_data() {
     let folder = Folder::new();
     let wave = |i: usize| (0.17 * i as f64).sin() + 0.1 * ((i * i % 13) as f64 - 6.0);
