@@ -100,14 +100,15 @@ fn table(tables: Tables, rng: &mut Xoshiro256PlusPlus) -> Result<(Dataset, Setti
     let data = Dataset::new(names, x)?.with_target("y", y)?;
     let settings = match well {
         true => Settings::default(),
-        // A noise that is said to be known, and is far too small.
+        // A noise that is said to be known and is far too small, and a function too smooth to follow the errors.
         false => Settings {
             calibrate: cagey::fitted::Calibrate::No,
             init: vec![
                 ("noise".into(), vec![(noise / rng.random_range(5.0..12.0)).powi(2)]),
-                ("lengthscale".into(), vec![rng.random_range(1.0..3.0)]),
+                ("lengthscale".into(), vec![rng.random_range(20.0..60.0)]),
+                ("variance".into(), vec![1.0]),
             ],
-            fix: vec!["noise".into(), "lengthscale".into()],
+            fix: ["noise", "lengthscale", "variance"].map(String::from).to_vec(),
             ..Settings::default()
         },
     };

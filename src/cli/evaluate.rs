@@ -16,7 +16,7 @@ use super::report;
 use super::saved::Saved;
 use super::scoring::{HeldOut, Scored};
 use super::shards::Shards;
-use super::trust::{Trust, advice_time};
+use super::trust::Trust;
 
 /// Score a model on a table with known targets
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub struct Evaluate {
 fn advise(trust: &mut Trust, fitted: &Fitted) {
     let well = trust.diagnosis.as_ref().is_none_or(|found| found.is_well() && found.verdict == Verdict::Hold);
     if !well {
-        trust.advise(fitted, advice_time(fitted));
+        trust.advise(fitted, None);
     }
 }
 

@@ -17,7 +17,7 @@ use super::data::tell;
 use super::fit::{self, Prepared};
 pub use super::report::{Message, collect};
 use super::scoring::{HeldOut, class_labels};
-use super::trust::{Trust, advice_time};
+use super::trust::Trust;
 use super::{Cli, Command, inspect, memory, plot, settings};
 
 /// A fit as the options of `cagey fit` describe it.
@@ -129,7 +129,7 @@ impl Ready {
     /// # Errors
     /// As [`Plan::train`].
     pub fn train(self, observers: &mut [&mut dyn Observer]) -> Result<Trained> {
-        let Self { prepared: Prepared { plan, config, began, test }, time } = self;
+        let Self { prepared: Prepared { plan, config, began, test, .. }, time } = self;
         let fitted = plan.train(&fit::shortened(config, began), observers)?;
         Ok(Trained { fitted, test, began, time })
     }
@@ -212,7 +212,7 @@ pub fn evaluate(fitted: &Fitted, data: &Dataset) -> Result<(String, Value)> {
 pub fn error_bars(fitted: &Fitted, advice: bool) -> Result<(Vec<String>, Value)> {
     let mut trust = Trust::of_training(fitted, None)?;
     if advice {
-        trust.advise(fitted, advice_time(fitted));
+        trust.advise(fitted, None);
     }
     Ok((trust.lines, trust.json))
 }

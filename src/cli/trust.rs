@@ -101,12 +101,16 @@ impl Trust {
         found.any(|found| matches!(found, Finding::Beyond { .. }))
     }
 
-    /// Adds the settings that predict better: those that were tried and gain. Failures are no loss.
-    pub fn advise(&mut self, fitted: &Fitted, time: Duration) {
+    /// Adds the settings that predict better: those that were tried and gain, in this time if it is limited. Failures
+    /// are no loss.
+    pub fn advise(&mut self, fitted: &Fitted, time: Option<Duration>) {
         let Some(diagnosis) = &self.diagnosis else { return };
         let found = fitted.alternatives(&diagnosis.findings, time, super::registry()).unwrap_or_default();
         let told = || found.iter().take(MOST_ADVISED);
         self.lines.extend(told().map(advice_in_words));
+        if !diagnosis.is_well() && !fitted.members().is_empty() && found.is_empty() {
+            self.lines.push(NONE_FOR_AVERAGE.into());
+        }
         self.json["words"] = self.lines.clone().into();
         self.json["remedies"] = told().map(|one| json!(one.remedy)).collect();
         self.json["advice"] = told()
@@ -123,15 +127,11 @@ impl Trust {
     }
 }
 
+/// Why nothing is advised for an average.
+const NONE_FOR_AVERAGE: &str = "no advice: an average over kernels has weighed them by the same rows";
+
 /// Most settings that are advised at once.
 const MOST_ADVISED: usize = 3;
-
-/// How long to look for settings that predict better: a few times as long as the training, but only seconds. Few rows
-/// take far less, unless the machine is busy.
-pub fn advice_time(fitted: &Fitted) -> Duration {
-    let seconds = if fitted.data().n() <= 200 { 20.0 } else { (2.0 + 2.0 * fitted.summary.seconds).min(10.0) };
-    Duration::from_secs_f64(seconds)
-}
 
 /// A setting that predicts better, and by how much.
 fn advice_in_words(found: &Alternative) -> String {

@@ -32,6 +32,10 @@ fn texts_and_dates_are_read_by_default_and_names_are_left_out() {
     ] {
         assert!(told.contains(words), "`{words}` is not in {told}");
     }
+    let json = folder.json(&[&fit[..], &["--json"]].concat())["warnings"].to_string();
+    for words in ["a 0/1 input for each text: `kind`", "left out: `c0` numbers the rows"] {
+        assert!(json.contains(words), "`{words}` is not in {json}");
+    }
     folder.write("next.csv", "day,kind,used,price\n02/03/2020,c,True,$990\n");
     assert!(numbers(&folder.ok(&["predict", "m.cagey", "next.csv"]), "mean")[0].is_finite());
     folder.ok(&["evaluate", "m.cagey", "next.csv"]);

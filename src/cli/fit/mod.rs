@@ -20,7 +20,7 @@ use crate::cli::model::{ModelOptions, device};
 use crate::cli::saved::members_json;
 use crate::cli::scoring::HeldOut;
 use crate::cli::training::{SavingOptions, TrainOptions};
-use crate::cli::trust::{Trust, advice_time};
+use crate::cli::trust::Trust;
 use crate::cli::{memory, output, report, settings, shards};
 use crate::values;
 pub use prepare::Prepared;
@@ -88,7 +88,7 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let Prepared { plan, config, began, test } = match &self.data {
+        let Prepared { plan, config, began, test, notes } = match &self.data {
             None => self.prepare_shards()?,
             Some(data) if self.on_disk(data) => self.prepare_on_disk(data)?,
             Some(data) => self.prepare_in_memory(data)?,
@@ -127,6 +127,7 @@ impl Fit {
         tell_late(max_time, began);
         if self.json {
             fitted.summary.warnings.iter().for_each(report::advise);
+            let warnings = fitted.summary.warnings.iter().chain(&notes.warnings).chain(&notes.said);
             return report::print_json(&serde_json::json!({
                 "model": self.output.display().to_string(),
                 "loss": fitted.summary.loss,
@@ -143,7 +144,7 @@ impl Fit {
                 "transfers": (!moved.is_empty()).then_some(moved),
                 "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
                 "left_out": left_out.json,
-                "warnings": fitted.summary.warnings.iter().map(settings::words).collect::<Vec<_>>(),
+                "warnings": warnings.map(settings::words).collect::<Vec<_>>(),
             }));
         }
         let mut text = told(&fitted, &held_out, &left_out);
@@ -227,8 +228,7 @@ pub fn advise(
     let apart = held_out.as_mut().map(HeldOut::trust);
     let apart = apart.filter(|held| held.is_of_forecast() || left_out.diagnosis.is_none());
     let left = |time: Duration| time.mul_f64(1.0 + 0.5 * LATE).saturating_sub(began.elapsed());
-    let left = max_time.map_or(Duration::MAX, left);
-    apart.unwrap_or(left_out).advise(fitted, advice_time(fitted).min(left));
+    apart.unwrap_or(left_out).advise(fitted, max_time.map(left));
 }
 
 /// Describes a model, its error bars and its held-out rows.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use cagey::data::{Dataset, Frame, RowFile, Schema};
+use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
 use cagey::fitted::average::AVERAGE;
 use cagey::fitted::structure::{AUTO, is_dated};
 use cagey::fitted::{Plan, Settings, is_series};
@@ -32,6 +32,8 @@ pub struct Prepared {
     pub began: Instant,
     /// Held-out rows.
     pub test: Option<Dataset>,
+    /// How the table was read.
+    pub notes: Notes,
 }
 
 /// A hash of names and values that tells data sets apart.
@@ -72,7 +74,7 @@ impl Fit {
         let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
         let began = Instant::now();
         let plan = Plan::from_shards(tables, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, None)
+        self.prepared(plan, config, began, None, Notes::default())
     }
 
     pub(super) fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
@@ -86,7 +88,8 @@ impl Fit {
     }
 
     /// Prepares a training on a table that was read.
-    pub fn prepare(&self, schema: Schema, data: Dataset) -> Result<Prepared> {
+    pub fn prepare(&self, schema: Schema, mut data: Dataset) -> Result<Prepared> {
+        let notes = std::mem::take(&mut data.notes);
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
@@ -106,7 +109,7 @@ impl Fit {
         let config = self.begin(&schema, &settings, train.n, fingerprint)?;
         let began = Instant::now();
         let plan = Plan::new(schema, &train, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, test)
+        self.prepared(plan, config, began, test, notes)
     }
 
     /// The model asked for, or an average over kernels where that is the default: where nothing else is asked and it
@@ -160,8 +163,9 @@ impl Fit {
         let settings = self.settings(&model, &columns::likelihood(&model, rows.schema(), &y)?, train.len())?;
         let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
         let began = Instant::now();
+        let notes = rows.notes().clone();
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, test)
+        self.prepared(plan, config, began, test, notes)
     }
 
     /// A training that is ready to begin, after a check that its held-out rows can be scored.
@@ -171,12 +175,13 @@ impl Fit {
         config: TrainConfig,
         began: Instant,
         test: Option<Dataset>,
+        notes: Notes,
     ) -> Result<Prepared> {
         let plan = plan.map_err(self.in_table())?;
         if let Some(test) = &test {
             plan.check(test).map_err(self.in_table())?;
         }
-        Ok(Prepared { plan, config, began, test })
+        Ok(Prepared { plan, config, began, test, notes })
     }
 
     /// Prints what the model is trained on, and returns the configuration of the training.

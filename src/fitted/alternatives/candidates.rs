@@ -1,10 +1,16 @@
 //! Changes of the settings that may predict better. None repeats what the settings have, or adds what they refuse.
 
 use super::series::{is_even, periods};
+use super::trial::{Way, is_gaussian};
 use crate::data::{Dataset, Encoding, TargetTransform};
+use crate::fitted::average::AVERAGE;
 use crate::fitted::copies::is_arranged;
-use crate::fitted::{Calibrate, Fitted, Settings};
+use crate::fitted::{Calibrate, Fitted, Registry, Settings};
 use crate::metrics::diagnosis::{Along, Finding, Remedy};
+use crate::models::laplace::LaplaceOptions;
+use crate::models::options::ModelChoice;
+use crate::models::registry::usual;
+use crate::models::svgp::SvgpOptions;
 
 /// A change of the settings that may pay.
 pub(super) struct Candidate {
@@ -12,14 +18,31 @@ pub(super) struct Candidate {
     /// Whether the number of the row becomes an input.
     pub numbered: bool,
     pub remedy: Remedy,
-    /// The setting, and its new value as it is given.
-    pub change: (&'static str, String),
+    /// The settings that differ, and their new values as they are given.
+    pub changes: Vec<(&'static str, String)>,
 }
 
 impl Candidate {
     /// The same settings but for one.
     fn new(settings: Settings, remedy: Remedy, field: &'static str, value: impl Into<String>) -> Self {
-        Self { settings, numbered: false, remedy, change: (field, value.into()) }
+        Self { settings, numbered: false, remedy, changes: vec![(field, value.into())] }
+    }
+
+    /// How it is compared with the present settings.
+    pub(super) fn way(&self) -> Way {
+        match self.settings.likelihood.as_str() {
+            _ if is_gaussian(&self.settings) => Way::LeftOut,
+            "poisson" | "negative-binomial" => Way::CountedHalves,
+            _ => Way::Halves,
+        }
+    }
+
+    /// The same change for an average over kernels, if it is none of the likelihood.
+    pub(super) fn for_average(self) -> Self {
+        match is_gaussian(&self.settings) {
+            true => Self { settings: Settings { kernel: AVERAGE.into(), ..self.settings }, ..self },
+            false => self,
+        }
     }
 
     /// Another kernel.
@@ -30,7 +53,13 @@ impl Candidate {
 }
 
 /// Changes that may pay, the most useful ones first. `along` is the input of a series or a forecast.
-pub(super) fn candidates(fitted: &Fitted, data: &Dataset, along: Option<usize>, found: &[Finding]) -> Vec<Candidate> {
+pub(super) fn candidates(
+    fitted: &Fitted,
+    data: &Dataset,
+    along: Option<usize>,
+    found: &[Finding],
+    registry: &Registry,
+) -> Vec<Candidate> {
     let now = &fitted.settings;
     let drift = found.iter().find_map(|found| match found {
         Finding::Drift { along } => Some(*along),
@@ -48,9 +77,10 @@ pub(super) fn candidates(fitted: &Fitted, data: &Dataset, along: Option<usize>, 
     all.extend(kernels(now, data.d).map(|text| Candidate::kernel(now, Remedy::Kernel, text)));
     let y = data.y.as_deref().unwrap_or_default();
     if drift == Some(Along::Rows) && !is_arranged(&data.x, data.d, y) {
-        let candidate = Candidate::new(now.clone(), Remedy::OrderAsInput, "", "");
-        all.push(Candidate { numbered: true, ..candidate });
+        let (remedy, changes) = (Remedy::OrderAsInput, Vec::new());
+        all.push(Candidate { settings: now.clone(), numbered: true, remedy, changes });
     }
+    all.extend(likelihoods(fitted, y, found, registry));
     if now.calibrate == Calibrate::No {
         let settings = Settings { calibrate: Calibrate::Yes, ..now.clone() };
         let heavy = found.iter().any(|found| matches!(found, Finding::HeavyTails { .. }));
@@ -58,6 +88,70 @@ pub(super) fn candidates(fitted: &Fitted, data: &Dataset, along: Option<usize>, 
         all.push(Candidate::new(settings, remedy, "Settings::calibrate", "yes"));
     }
     all
+}
+
+/// Of an average over kernels, the logarithm of the target for all members, if the average does not have it anyway, and
+/// other likelihoods with the kernel of the heaviest member. The trials are of that member.
+pub(super) fn of_average(fitted: &Fitted, data: &Dataset, found: &[Finding], registry: &Registry) -> Vec<Candidate> {
+    let Some(lead) = fitted.members().first().map(|member| &member.fitted) else { return Vec::new() };
+    let transform_of = |fitted: &Fitted| fitted.settings.target_transform;
+    let same = fitted.members().iter().all(|member| transform_of(&member.fitted) == transform_of(lead));
+    let with_kernel = |mut candidate: Candidate| {
+        candidate.changes.push(("Settings::kernel", format!("\"{}\"", candidate.settings.kernel)));
+        candidate
+    };
+    let others = likelihoods(lead, data.y.as_deref().unwrap_or_default(), found, registry);
+    let transform = transform(&lead.settings, data).filter(|_| same);
+    transform.into_iter().chain(others.into_iter().map(with_kernel)).collect()
+}
+
+/// Larger counts are nearly continuous.
+const LARGEST_COUNT: f64 = 2000.0;
+/// Up to so many rows, Laplace's approximation is the model for other likelihoods.
+const FOR_LAPLACE: usize = 2000;
+/// With a smaller share of noise in the target's variance, what its distribution is hardly matters, and its mode is hard
+/// to find.
+const NOISY: f64 = 1e-3;
+/// Student-t residuals with fewer degrees of freedom have heavy tails.
+const HEAVY: f64 = 10.0;
+
+/// Likelihoods for the kind of target: counts, positive numbers, heavy tails, noise that varies.
+fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registry) -> Vec<Candidate> {
+    let now = &fitted.settings;
+    let takes_any = registry.models.row(now.model.kind()).is_some_and(|row| row.any_likelihood);
+    // Options of the exact model are not for others.
+    let model: ModelChoice = match (takes_any, now.model == usual()) {
+        (true, _) => now.model.clone(),
+        (_, true) if fitted.summary.rows <= FOR_LAPLACE => LaplaceOptions::default().into(),
+        (_, true) => SvgpOptions::default().into(),
+        _ => return Vec::new(),
+    };
+    let exact_rows = fitted.noise().is_none_or(|noise| noise < NOISY);
+    if now.target_transform != TargetTransform::Identity || now.likelihood != "gaussian" || exact_rows {
+        return Vec::new();
+    }
+    let (least, most) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+    let counts = least >= 0.0 && most <= LARGEST_COUNT && most > 1.0 && y.iter().all(|y| y.fract() == 0.0);
+    let heavy =
+        fitted.calibration.is_some_and(|c| c.shape.share > 0.0 || c.shape.parts[0].df.is_some_and(|df| df < HEAVY))
+            || found.iter().any(|found| matches!(found, Finding::HeavyTails { .. }));
+    let varies = found.iter().any(|found| matches!(found, Finding::NoiseVaries { .. }));
+    let asked = [
+        (counts, "poisson", Remedy::Likelihood),
+        (counts, "negative-binomial", Remedy::Likelihood),
+        (least > 0.0 && !counts, "gamma", Remedy::Likelihood),
+        (heavy, "student-t", Remedy::HeavyTails),
+        (varies, "heteroscedastic", Remedy::Heteroscedastic),
+    ];
+    let candidate = |(_, name, remedy): (bool, &str, Remedy)| {
+        let settings = Settings { likelihood: name.into(), model: model.clone(), ..now.clone() };
+        let mut all = Candidate::new(settings, remedy, "Settings::likelihood", name);
+        if model != now.model {
+            all.changes.push(("Settings::model", model.kind().into()));
+        }
+        all
+    };
+    asked.into_iter().filter(|(applies, ..)| *applies).map(candidate).collect()
 }
 
 /// A trend along an input, and a season where the input is a time or evenly spaced.

@@ -1,8 +1,9 @@
 //! Other settings, tried on the training rows before they are advised.
 //!
-//! Each alternative changes one setting, is trained briefly by the exact model, and must predict rows better that it
-//! was not trained on: each row from all others, or the later rows of a series from the earlier ones. Densities are
-//! those of the target in the data's units, whatever its transform.
+//! Each alternative changes one setting, is trained briefly on some hundred rows by the exact model (another likelihood
+//! by Laplace's approximation), and must predict rows better that it was not trained on: each row from all others, one
+//! half of the rows from the other, or the later rows of a series from the earlier ones. Densities are those of the
+//! target in the data's units, whatever its transform.
 
 mod candidates;
 mod series;
@@ -16,10 +17,10 @@ use crate::advice::Advice;
 use crate::data::{Dataset, Split, TargetScale, TargetTransform};
 use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
-use candidates::{Candidate, candidates};
+use candidates::{Candidate, candidates, of_average};
 pub use series::is_series;
 pub(super) use series::periods;
-use trial::{Gain, Scores, Trial};
+use trial::{Gain, Trial, most_rows};
 
 /// Settings that predict rows better that they were not trained on.
 #[derive(Debug, Clone)]
@@ -36,27 +37,26 @@ pub struct Alternative {
     pub advice: Advice,
 }
 
-/// Most rows that alternatives are tried on.
-const MOST: usize = 500;
 /// With fewer rows, nothing is tried.
 const FEW: usize = 20;
 
 impl Fitted {
-    /// Alternatives that predict better, the best first, as far as `time` allows to try them; `found` is what is known
-    /// about errors. Rows beyond the training rows ask for forecasts of the later training rows along that input. None
-    /// if the model does not hold its rows, has known noise, or is for targets that are not Gaussian.
+    /// Alternatives that predict better, the best first; `found` is what is known about errors. Rows beyond the training
+    /// rows ask for forecasts of the later training rows along that input. The work is limited by the number of rows, so
+    /// a table has the same alternatives on any machine, unless `time` is limited. None if the model does not hold its
+    /// rows, has known noise, or is for targets that are not Gaussian. An average has weighed kernels itself, so for it
+    /// only the logarithm of the target and other likelihoods are tried.
     ///
     /// # Errors
     /// Errors of leaving rows out. An alternative that cannot be trained is left out.
-    pub fn alternatives(&self, found: &[Finding], time: Duration, registry: &Registry) -> Result<Vec<Alternative>> {
+    pub fn alternatives(
+        &self,
+        found: &[Finding],
+        time: Option<Duration>,
+        registry: &Registry,
+    ) -> Result<Vec<Alternative>> {
         let known = self.settings.auxiliary_column.is_some();
-        // An average has tried several kernels, and a change of one member is none of the average.
-        if !self.members.is_empty()
-            || !self.is_gaussian()
-            || known
-            || self.data.n() < FEW
-            || self.summary.iterations == 0
-        {
+        if !self.is_gaussian() || known || self.data.n() < FEW || self.summary.iterations == 0 {
             return Ok(Vec::new());
         }
         let beyond = found.iter().find_map(|found| match found {
@@ -65,18 +65,27 @@ impl Fitted {
         });
         let along = beyond.or_else(|| self.series());
         let mut rows: Vec<usize> = (0..self.data.n()).collect();
-        let mut data = self.rows_of_user()?;
-        if data.n > MOST {
-            rows = some(&data, along)?;
+        let (mut data, most) = (self.rows_of_user()?, most_rows(self.data.d));
+        if data.n > most {
+            rows = some(&data, along, most)?;
             data = data.subset(&rows);
         }
-        let forecasts = along.map_or(Vec::new(), |input| forecasts(&data, input));
+        let lead = self.members.first().map_or(self, |member| &member.fitted);
+        let until = time.map(|time| Instant::now() + time);
+        let mut trial = Trial::new(lead, registry, data, until);
         let copied = copied(&self.data);
-        let judged = (0..data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
-        let trial = Trial { fitted: self, registry, data, judged, forecasts, until: Instant::now() + time };
-        let Some(before) = trial.present() else { return Ok(Vec::new()) };
-        let all = candidates(self, &trial.data, along, found).into_iter();
-        let mut paid: Vec<Alternative> = all.filter_map(|candidate| tried(&trial, &before, candidate)).collect();
+        trial.judged = (0..trial.data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
+        trial.forecasts = along.map_or(Vec::new(), |input| forecasts(&trial.data, input));
+        let all = match self.members.is_empty() {
+            true => candidates(self, &trial.data, along, found, registry),
+            false => of_average(self, &trial.data, found, registry),
+        };
+        let tried = |candidate: Candidate| {
+            let gain = trial.gain(&candidate)?;
+            let candidate = if self.members.is_empty() { candidate } else { candidate.for_average() };
+            Some(told(candidate, gain, trial.data.n, self.summary.rows))
+        };
+        let mut paid: Vec<Alternative> = all.into_iter().filter_map(tried).collect();
         paid.sort_by(|a, b| b.gain.total_cmp(&a.gain));
         Ok(paid)
     }
@@ -88,37 +97,32 @@ impl Fitted {
 
     /// The training rows in the data's units.
     fn rows_of_user(&self) -> Result<Dataset> {
-        // 0 comes back from its standardised value with a rounding error.
+        // Whole numbers, such as 0, come back from their standardised values with a rounding error.
         let TargetScale { transform, sd, .. } = self.target_scale;
-        let least = if transform == TargetTransform::Identity { 1e-9 * sd } else { 0.0 };
-        let of_user = |z: &f64| Some(self.target_scale.inverse(*z)).filter(|y| y.abs() > least).unwrap_or(0.0);
+        let fine = if transform == TargetTransform::Identity { 1e-9 * sd } else { 0.0 };
+        let whole = |y: f64| if (y - y.round()).abs() < fine { y.round() } else { y };
+        let of_user = |z: &f64| whole(self.target_scale.inverse(*z));
         let y = self.data.y.iter().map(of_user).collect();
         let names = self.schema.feature_names();
         Dataset::new(names, self.input_scale.invert(&self.data.x)?)?.with_target(self.schema.target.clone(), y)
     }
 }
 
-/// A candidate, if it pays.
-fn tried(trial: &Trial, before: &Scores, candidate: Candidate) -> Option<Alternative> {
-    let Gain { nats, what, nlpd: [now, then] } =
-        before.gain(&trial.scores(&candidate.settings, candidate.numbered)?)?;
-    if !trial.is_taken(&candidate) {
-        return None;
-    }
-    let Candidate { settings, numbered, remedy, change: (field, value) } = candidate;
-    let of = match trial.data.n < trial.fitted.summary.rows {
-        true => format!(", tried on {} rows", trial.data.n),
-        false => String::new(),
-    };
+/// A candidate that pays, tried on `n` of `rows` rows.
+fn told(candidate: Candidate, gain: Gain, n: usize, rows: usize) -> Alternative {
+    let Candidate { settings, numbered, remedy, changes } = candidate;
+    let Gain { nats, what, nlpd: [now, then] } = gain;
+    let of = if n < rows { format!(", tried on {n} rows") } else { String::new() };
     let text = format!("gains {nats:.2} nats a row on {what} (NLPD {now:.2} → {then:.2}{of})");
-    let advice = if numbered { Advice::from(text) } else { Advice::from(text).set(field, value) };
-    Some(Alternative { settings, numbered, remedy, gain: nats, advice })
+    let set = |advice: Advice, (field, value)| advice.set(field, value);
+    let advice = changes.into_iter().fold(Advice::from(text), set);
+    Alternative { settings, numbered, remedy, gain: nats, advice }
 }
 
 /// The last rows along an input, or rows at random, in the order of the table.
-fn some(data: &Dataset, along: Option<usize>) -> Result<Vec<usize>> {
-    let Some(input) = along else { return Ok(Split::random(data.n, MOST as f64 / data.n as f64, 0)?.test) };
-    let mut last = ordered(data, input)[data.n - MOST..].to_vec();
+fn some(data: &Dataset, along: Option<usize>, most: usize) -> Result<Vec<usize>> {
+    let Some(input) = along else { return Ok(Split::random(data.n, most as f64 / data.n as f64, 0)?.test) };
+    let mut last = ordered(data, input)[data.n - most..].to_vec();
     last.sort_unstable();
     Ok(last)
 }

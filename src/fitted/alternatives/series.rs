@@ -8,6 +8,8 @@ use crate::data::{Encoding, Schema};
 const FEW: usize = 24;
 /// Most frequencies of the spectrum that are looked at.
 const MOST: usize = 4000;
+/// Periods whose power is at least this share of the highest one fit as well.
+const TIE: f64 = 0.97;
 /// A season is seen at least so many times.
 const SEEN: f64 = 3.0;
 
@@ -21,9 +23,7 @@ pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
 
 /// Whether values are evenly spaced: no gap differs from the median gap by half of it.
 pub fn is_even(values: &[f64]) -> bool {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted.dedup();
+    let sorted = distinct(values);
     let mut gaps: Vec<f64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable_by(f64::total_cmp);
     let (Some(least), Some(most)) = (gaps.first(), gaps.last()) else { return false };
@@ -57,18 +57,30 @@ pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {
     let spectrum: Vec<(f64, f64)> = (0..=count).map(|k| SEEN + step * k as f64).map(|f| (f, power(f))).collect();
     let Some((peak, _)) = spectrum.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Vec::new() };
     let near = (-20..=20).map(|k| peak + step * f64::from(k) / 20.0);
-    let fine = near.map(|f| (f, power(f))).max_by(|a, b| a.1.total_cmp(&b.1)).map_or(peak, |found| found.0);
-    let period = rounded(span / fine);
+    let Some((fine, height)) = near.map(|f| (f, power(f))).max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Vec::new();
+    };
+    // A peak is broad. A whole number of units (a year), or of rows, is as good if the spectrum hardly differs there.
+    let apart = span / (distinct(x).len().max(2) - 1) as f64;
+    let whole = [1.0, apart].map(|unit| (span / fine / unit).round() * unit);
+    let as_high = |period: &f64| *period > 0.0 && power(span / period) > TIE * height;
+    let period = whole.into_iter().find(as_high).unwrap_or(span / fine);
+    let period = rounded(period);
     [period, 2.0 * period].into_iter().filter(|period| SEEN * period <= span).collect()
 }
 
-/// Three digits of a number; the whole number beside it if it is within half a per cent.
+/// Four digits of a number.
 fn rounded(period: f64) -> f64 {
-    if period > 0.9 && (period - period.round()).abs() < 0.005 * period {
-        return period.round();
-    }
     let unit = 10f64.powf(period.log10().floor() - 3.0);
     (period / unit).round() * unit
+}
+
+/// The distinct values, the smallest first.
+fn distinct(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.dedup();
+    sorted
 }
 
 /// What is left of `y` beside a parabola in `t`, which runs from −1 to 1: three steps of Gram–Schmidt.

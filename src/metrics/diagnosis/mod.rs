@@ -100,6 +100,8 @@ pub enum Remedy {
     Season,
     /// Another kernel.
     Kernel,
+    /// A likelihood for such targets: for counts, or for positive numbers.
+    Likelihood,
     /// The time or number of the row as an additional input.
     OrderAsInput,
     /// The logarithm of the target.
