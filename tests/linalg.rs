@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::Error;
 use cagey::device::Compute;
 use cagey::linalg::dense::{congruence, product, solve, view, view_mut};
-use cagey::linalg::host::{HostOp, Saved, apply1};
+use cagey::linalg::host::{HostOp, Vjp, apply1};
 use cagey::linalg::real::Real;
 use cagey::linalg::{
     Factor, Projected, cholesky, cholesky_solve, eigh, jitter, logdet_from_cholesky, loo_nll, marginals, mvn_nll,
@@ -896,16 +896,12 @@ fn products_with_transposed_factors() {
 }
 
 /// The identity, whose adjoint always fails.
-#[derive(Debug)]
 struct Failing;
 
 impl HostOp<1> for Failing {
-    fn forward(&self, [input]: [TensorData; 1]) -> cagey::Result<(TensorData, Saved)> {
-        Ok((input, Arc::new(())))
-    }
-
-    fn adjoint(&self, _saved: Saved, _grad: TensorData, _needs: [bool; 1]) -> cagey::Result<[Option<TensorData>; 1]> {
-        Err(Error::Data("this adjoint has its reasons".into()))
+    fn forward(self: Arc<Self>, [input]: [TensorData; 1]) -> cagey::Result<(TensorData, Vjp<1>)> {
+        let vjp = |_grad, _needs: [bool; 1]| Err(Error::Data("this adjoint has its reasons".into()));
+        Ok((input, Box::new(vjp)))
     }
 }
 

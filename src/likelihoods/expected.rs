@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use super::density::{Density, Marginal, Slopes};
 use super::targets::Row;
 use crate::error::{Error, Result};
-use crate::linalg::host::{HostOp, Saved, apply2, apply3};
+use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
+use crate::linalg::real::{narrowed, widened};
 use crate::threads;
 
 /// The number of rows that are worth a thread of their own.
@@ -37,7 +38,6 @@ pub(super) fn expected_log_density(
     }
 }
 
-#[derive(Debug)]
 struct Expected {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -74,61 +74,45 @@ pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f
 }
 
 impl Expected {
-    fn forward(&self, mean: TensorData, variance: TensorData) -> Result<(TensorData, Saved)> {
-        let dtype = mean.dtype();
-        let records = records(&*self.density, &self.rows, self.own, &numbers(mean)?, &numbers(variance)?);
-        let width = 1 + self.density.latents() + self.spreads + self.own;
+    /// The values, and the gradients in means, variances and own parameters.
+    fn value(
+        &self,
+        mean: TensorData,
+        variance: TensorData,
+    ) -> Result<(TensorData, impl FnOnce(TensorData) -> Result<[TensorData; 3]> + Send + use<>)> {
+        let (dtype, latents, b) = (mean.dtype(), self.density.latents(), self.rows.len());
+        let (spreads, count) = (self.spreads, self.own);
+        let records = records(&*self.density, &self.rows, count, &widened(mean)?, &widened(variance)?);
+        let width = 1 + latents + spreads + count;
         let values: Vec<f64> = records.iter().step_by(width).copied().collect();
-        let output = TensorData::new(values, [self.rows.len()]).convert_dtype(dtype);
-        Ok((output, Arc::new(records)))
-    }
-
-    /// The gradients in means, variances and own parameters.
-    fn adjoint(&self, saved: Saved, grad: TensorData) -> Result<[TensorData; 3]> {
-        let dtype = grad.dtype();
-        let records = saved.downcast_ref::<Vec<f64>>().ok_or_else(|| Error::Device("a saved value was lost".into()))?;
-        let grad = numbers(grad)?;
-        let (latents, b) = (self.density.latents(), self.rows.len());
-        let width = 1 + latents + self.spreads + self.own;
-        let column = |place: usize| {
-            records
-                .iter()
-                .skip(place)
-                .step_by(width)
-                .zip(&grad)
-                .map(|(slope, g)| if *g == 0.0 { 0.0 } else { slope * g })
+        let vjp = move |grad| {
+            let grad = widened(grad)?;
+            let column = |place: usize| {
+                let slopes = records.iter().skip(place).step_by(width).zip(&grad);
+                slopes.map(|(slope, g)| if *g == 0.0 { 0.0 } else { slope * g })
+            };
+            let block = |from: usize, count: usize| (from..from + count).flat_map(column).collect::<Vec<f64>>();
+            let own: Vec<f64> = (0..count).map(|k| column(1 + latents + spreads + k).sum()).collect();
+            Ok([
+                narrowed(block(1, latents), &[latents, b], dtype),
+                narrowed(block(1 + latents, spreads), &[spreads, b], dtype),
+                narrowed(own, &[count], dtype),
+            ])
         };
-        let block = |from: usize, count: usize| (from..from + count).flat_map(column).collect::<Vec<f64>>();
-        let own: Vec<f64> = (0..self.own).map(|k| column(1 + latents + self.spreads + k).sum()).collect();
-        Ok([
-            TensorData::new(block(1, latents), [latents, b]).convert_dtype(dtype),
-            TensorData::new(block(1 + latents, self.spreads), [self.spreads, b]).convert_dtype(dtype),
-            TensorData::new(own, [self.own]).convert_dtype(dtype),
-        ])
+        Ok((narrowed(values, &[b], dtype), vjp))
     }
 }
 
 impl HostOp<2> for Expected {
-    fn forward(&self, [mean, variance]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
-        self.forward(mean, variance)
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let [mean, variance, _] = self.adjoint(saved, grad)?;
-        Ok([Some(mean), Some(variance)])
+    fn forward(self: Arc<Self>, [mean, variance]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
+        let (value, vjp) = self.value(mean, variance)?;
+        Ok((value, Box::new(|grad, _needs| vjp(grad).map(|[mean, variance, _]| [Some(mean), Some(variance)]))))
     }
 }
 
 impl HostOp<3> for Expected {
-    fn forward(&self, [mean, variance, _]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        self.forward(mean, variance)
+    fn forward(self: Arc<Self>, [mean, variance, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let (value, vjp) = self.value(mean, variance)?;
+        Ok((value, Box::new(|grad, _needs| Ok(vjp(grad)?.map(Some)))))
     }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        Ok(self.adjoint(saved, grad)?.map(Some))
-    }
-}
-
-fn numbers(data: TensorData) -> Result<Vec<f64>> {
-    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
 }

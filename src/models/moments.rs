@@ -1,6 +1,5 @@
 //! Means and variances of f as tensors that are differentiable in the inputs.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
@@ -9,13 +8,13 @@ use super::posterior::{VARIANCE_FLOOR, column_squares};
 use super::prior::Prior;
 use crate::error::Result;
 use crate::linalg::Factor;
-use crate::linalg::host::{HostOp, Saved, apply1, recall};
+use crate::linalg::host::{HostOp, Vjp, apply1};
 use crate::linalg::real::{narrowed, widened};
 use crate::scope::Scope;
 
 /// The part kᵀPk of the variance of f that the data explain. k holds the covariances of a point with the points or
 /// functions that the posterior depends on.
-pub(super) trait Explains: Debug + Send + Sync + 'static {
+pub(super) trait Explains: Send + Sync + 'static {
     /// Returns kᵀPk of every column of `k [m, t]`, row-major, and replaces k by P k.
     ///
     /// # Errors
@@ -52,23 +51,19 @@ pub(super) fn moments(
     Ok([mean.cast(own), variance.cast(own)])
 }
 
-#[derive(Debug)]
 struct Explained(Box<dyn Explains>);
 
 impl HostOp<1> for Explained {
-    fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let (dtype, t) = (k.dtype(), k.shape()[1]);
         let mut k = widened(k)?;
         let values = self.0.explain(&mut k, t)?;
-        Ok((narrowed(values, &[t], dtype), Arc::new(k) as Saved))
-    }
-
-    /// 2 P k ȳ.
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        let dtype = grad.dtype();
-        let (solved, grad) = (recall::<Vec<f64>>(saved)?, widened(grad)?);
-        let t = grad.len();
-        let slopes: Vec<f64> = solved.iter().zip(grad.iter().cycle()).map(|(p, g)| 2.0 * p * g).collect();
-        Ok([Some(narrowed(slopes, &[solved.len() / t, t], dtype))])
+        // 2 P k ȳ.
+        let vjp = move |grad, _needs: [bool; 1]| {
+            let (grad, m) = (widened(grad)?, k.len() / t);
+            let slopes: Vec<f64> = k.iter().zip(grad.iter().cycle()).map(|(p, g)| 2.0 * p * g).collect();
+            Ok([Some(narrowed(slopes, &[m, t], dtype))])
+        };
+        Ok((narrowed(values, &[t], dtype), Box::new(vjp)))
     }
 }

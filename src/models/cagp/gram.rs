@@ -6,7 +6,7 @@ use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::linalg::host::{HostOp, Saved, apply2, recall};
+use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
 use crate::threads;
 
@@ -16,7 +16,6 @@ pub(super) fn gram(values: Tensor<1>, sk: Tensor<2>, offsets: &[usize], wide: DT
     apply2(Gram { offsets: offsets.to_vec(), wide }, values, sk)
 }
 
-#[derive(Debug)]
 struct Gram {
     offsets: Vec<usize>,
     wide: DType,
@@ -70,20 +69,13 @@ impl Gram {
 }
 
 impl HostOp<2> for Gram {
-    fn forward(&self, [values, sk]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [values, sk]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let i = self.offsets.len() - 1;
         with_real!(sk.dtype(), T => {
             let kept = Kept::<T> { values: into_vec(values)?, sk: into_vec(sk)? };
             let rows = threads::map((0..i).into_par_iter(), |b| self.row(&kept, b));
-            Ok((narrowed(rows.concat(), &[i, i], self.wide), Arc::new(kept) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let grad = widened(grad)?;
-        Ok(match saved.downcast::<Kept<f64>>() {
-            Ok(kept) => self.gradients(&kept, &grad),
-            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, &grad),
+            let value = narrowed(rows.concat(), &[i, i], self.wide);
+            Ok((value, Box::new(move |grad, _needs| Ok(self.gradients(&kept, &widened(grad)?)))))
         })
     }
 }

@@ -9,7 +9,7 @@ use super::evaluation::{Evaluation, checked_rows};
 use super::newton::{Sites, of_row};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
-use crate::linalg::host::{HostOp, Saved, apply2, recall};
+use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{narrowed, widened};
 use crate::scope::Scope;
 
@@ -61,7 +61,6 @@ impl Noisy {
 
 /// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`. Differentiable in `f` and in the likelihood's own
 /// parameters, of which there are `own` and whose values are in `density`.
-#[derive(Debug)]
 struct Tied {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -69,23 +68,29 @@ struct Tied {
 }
 
 impl HostOp<2> for Tied {
-    fn forward(&self, [f, _]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [f, _]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let (dtype, f) = (f.dtype(), widened(f)?);
         let Sites { f, gradient, curvature, .. } = Sites::at(&*self.density, &self.rows, f);
         let shape = [2, f.len()];
-        Ok((narrowed([gradient, curvature].concat(), &shape, dtype), Arc::new(f) as Saved))
+        let vjp = move |grad, _needs: [bool; 2]| {
+            let (in_f, own) = self.slopes(&f, &widened(grad)?);
+            let (all, count) = (in_f.len(), own.len());
+            Ok([Some(narrowed(in_f, &[all], dtype)), Some(narrowed(own, &[count], dtype))])
+        };
+        Ok((narrowed([gradient, curvature].concat(), &shape, dtype), Box::new(vjp)))
     }
+}
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let dtype = grad.dtype();
-        let (f, grad) = (recall::<Vec<f64>>(saved)?, widened(grad)?);
+impl Tied {
+    /// Slopes in f, and in the likelihood's own parameters.
+    fn slopes(&self, f: &[f64], grad: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let (n, latents) = (self.rows.len(), self.density.latents());
         let (in_gradient, in_curvature) = grad.split_at(f.len());
         let (mut in_f, mut own, mut values) = (vec![0.0; f.len()], vec![0.0; self.own], Vec::new());
         let (mut first, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
         let (mut weights, mut slopes) = (vec![0.0; latents * latents], vec![0.0; latents]);
         for (i, row) in self.rows.iter().enumerate() {
-            let f = of_row(&f, i, n, &mut values);
+            let f = of_row(f, i, n, &mut values);
             let mut pull: Vec<f64> = in_gradient.iter().skip(i).step_by(n).copied().collect();
             let bend = in_curvature.iter().skip(i).step_by(n);
             slopes.fill(0.0);
@@ -105,7 +110,6 @@ impl HostOp<2> for Tied {
             }
         }
         own.resize(self.own.max(1), 0.0);
-        let (all, count) = (in_f.len(), own.len());
-        Ok([Some(narrowed(in_f, &[all], dtype)), Some(narrowed(own, &[count], dtype))])
+        (in_f, own)
     }
 }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::device::is_host;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply3, recall};
+use crate::linalg::host::{HostOp, Vjp, apply3};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, vectorised, widened, with_real};
 use crate::products::{add_pairs, mirror_pairs, of_rows};
 use crate::threads;
@@ -41,7 +41,6 @@ pub(super) fn of_numbers<T: Real>(
     Rows { latents, pairs }.all(Inputs { sk, lower, weights })
 }
 
-#[derive(Debug)]
 struct Rows {
     latents: usize,
     pairs: bool,
@@ -233,22 +232,15 @@ fn add_rows(sum: &mut [f64], rows: &[f64], weights: &[f64]) {
 }
 
 impl HostOp<3> for Rows {
-    fn forward(&self, [sk, lower, weights]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [sk, lower, weights]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         let wide = lower.dtype();
         let (lower, weights) = (widened(lower)?, widened(weights)?);
         with_real!(sk.dtype(), T => {
             let kept = Kept::<T> { sk: into_vec(sk)?, lower, weights, wide };
             let out = self.all(kept.inputs());
             let n = out.len() / self.outputs();
-            Ok((narrowed(out, &[self.outputs(), n], wide), Arc::new(kept) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        let grad = widened(grad)?;
-        Ok(match saved.downcast::<Kept<f64>>() {
-            Ok(kept) => self.gradients(&kept, &grad),
-            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, &grad),
+            let value = narrowed(out, &[self.outputs(), n], wide);
+            Ok((value, Box::new(move |grad, _needs| Ok(self.gradients(&kept, &widened(grad)?)))))
         })
     }
 }

@@ -13,8 +13,8 @@ use super::tangent::Tangent;
 use super::task::Task;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
-use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
-use crate::linalg::real::widened;
+use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
+use crate::linalg::real::{narrowed, widened};
 use crate::threads;
 
 /// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors. Differentiable in both and in the
@@ -37,7 +37,6 @@ pub(super) fn evidence(
     }
 }
 
-#[derive(Debug)]
 struct Evidence {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -72,7 +71,12 @@ impl Evidence {
         Task { density: &*self.density, rows: &self.rows, gram: Gram::new(covariances, self.rows.len()), means }
     }
 
-    fn forward(&self, covariances: TensorData, means: TensorData) -> Result<(TensorData, Saved)> {
+    /// The value, and the gradients in covariances, means and own parameters.
+    fn value(
+        self: Arc<Self>,
+        covariances: TensorData,
+        means: TensorData,
+    ) -> Result<(TensorData, impl FnOnce(TensorData) -> Result<[TensorData; 3]> + Send)> {
         let dtype = covariances.dtype();
         let (covariances, means) = (widened(covariances)?, widened(means)?);
         let task = self.task(&covariances, &means);
@@ -86,17 +90,23 @@ impl Evidence {
             value -= rows.iter().map(|row| row.value).sum::<f64>();
             corrected = Some(Corrected { rows, left });
         }
-        let output = TensorData::new(vec![value], [1]).convert_dtype(dtype);
-        Ok((output, Arc::new(SavedEvidence { covariances, means, mode, corrected })))
+        let kept = SavedEvidence { covariances, means, mode, corrected };
+        let vjp = move |grad| {
+            let shapes = [vec![kept.covariances.len() / self.rows.len(), self.rows.len()], vec![kept.means.len()]];
+            let [covariances, means, own] = self.gradients(&kept, widened(grad)?.iter().sum())?;
+            Ok([
+                narrowed(covariances, &shapes[0], dtype),
+                narrowed(means, &shapes[1], dtype),
+                narrowed(own, &[self.own], dtype),
+            ])
+        };
+        Ok((narrowed(vec![value], &[1], dtype), vjp))
     }
 
     /// The gradients in covariances, means and own parameters.
-    fn adjoint(&self, saved: Saved, grad: TensorData) -> Result<[TensorData; 3]> {
-        let dtype = grad.dtype();
-        let kept = recall::<SavedEvidence>(saved)?;
-        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. }, corrected } = &*kept;
+    fn gradients(&self, kept: &SavedEvidence, grad: f64) -> Result<[Vec<f64>; 3]> {
+        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. }, corrected } = kept;
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
-        let grad: f64 = widened(grad)?.iter().sum();
 
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
@@ -159,32 +169,20 @@ impl Evidence {
             into.zip(s.iter().zip(a)).for_each(|(into, (s, a))| *into += grad * (s - a));
         }
         own.iter_mut().for_each(|own| *own *= grad);
-        let rows = in_covariances.len() / n;
-        Ok([
-            TensorData::new(in_covariances, [rows, n]).convert_dtype(dtype),
-            TensorData::new(in_means, [means.len()]).convert_dtype(dtype),
-            TensorData::new(own, [self.own]).convert_dtype(dtype),
-        ])
+        Ok([in_covariances, in_means, own])
     }
 }
 
 impl HostOp<2> for Evidence {
-    fn forward(&self, [covariances, means]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
-        self.forward(covariances, means)
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let [covariances, means, _] = self.adjoint(saved, grad)?;
-        Ok([Some(covariances), Some(means)])
+    fn forward(self: Arc<Self>, [covariances, means]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
+        let (value, vjp) = self.value(covariances, means)?;
+        Ok((value, Box::new(|grad, _needs| vjp(grad).map(|[k, m, _]| [Some(k), Some(m)]))))
     }
 }
 
 impl HostOp<3> for Evidence {
-    fn forward(&self, [covariances, means, _]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        self.forward(covariances, means)
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        Ok(self.adjoint(saved, grad)?.map(Some))
+    fn forward(self: Arc<Self>, [covariances, means, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let (value, vjp) = self.value(covariances, means)?;
+        Ok((value, Box::new(|grad, _needs| Ok(vjp(grad)?.map(Some)))))
     }
 }

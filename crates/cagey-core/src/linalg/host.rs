@@ -6,6 +6,7 @@
 //! other operations the buffers are read back (in f64 if the device lacks it), and the result is uploaded.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::autodiff::{
@@ -18,22 +19,26 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 #[cfg(feature = "gpu")]
 use super::on_device;
-pub use super::op::{HostOp, Saved, recall};
+pub use super::op::{HostOp, Vjp};
 use crate::error::{Error, Result};
 
 /// A running operation: the rule, and a place for its error.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Call<const N: usize> {
     op: Arc<dyn HostOp<N>>,
     error: Arc<Mutex<Option<Error>>>,
 }
 
+/// The adjoint of an operation on the tensors of a backend.
+type Reverse<B, const N: usize> =
+    Box<dyn FnOnce(FloatTensor<B>, [bool; N]) -> Result<[Option<FloatTensor<B>>; N]> + Send>;
+
 impl<const N: usize> Call<N> {
-    /// The output (one NaN if it failed), and what the adjoint needs.
-    fn run<B: Runs>(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Option<Saved>) {
+    /// The output (one NaN if it failed), and its adjoint.
+    fn run<B: Runs>(self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Option<Reverse<B, N>>) {
         let (device, dtype) = (inputs[0].device(), inputs[0].dtype());
-        match B::forward(self.op.as_ref(), inputs) {
-            Ok((output, saved)) => (output, Some(saved)),
+        match B::forward(self.op, inputs) {
+            Ok((output, reverse)) => (output, Some(reverse)),
             Err(error) => {
                 *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 (B::float_from_data(nan(&[1], dtype), &device), None)
@@ -45,25 +50,17 @@ impl<const N: usize> Call<N> {
 /// Backends, and where they run operations: by default on the host.
 trait Runs: Backend {
     fn forward<const N: usize>(
-        op: &dyn HostOp<N>,
+        op: Arc<dyn HostOp<N>>,
         inputs: [FloatTensor<Self>; N],
-    ) -> Result<(FloatTensor<Self>, Saved)> {
+    ) -> Result<(FloatTensor<Self>, Reverse<Self, N>)> {
         let device = inputs[0].device();
-        let (output, saved) = op.forward(read_all::<Self, N>(inputs)?)?;
-        Ok((Self::float_from_data(output, &device), saved))
-    }
-
-    /// The gradients in the inputs, whose types are `dtypes`.
-    fn adjoint<const N: usize>(
-        op: &dyn HostOp<N>,
-        saved: Saved,
-        grad: FloatTensor<Self>,
-        needs: [bool; N],
-        _dtypes: [DType; N],
-    ) -> Result<[Option<FloatTensor<Self>>; N]> {
-        let device = grad.device();
-        let gradients = op.adjoint(saved, read::<Self>(grad)?, needs)?;
-        Ok(gradients.map(|gradient| gradient.map(|data| Self::float_from_data(data, &device))))
+        let (output, vjp) = op.forward(read_all::<Self, N>(inputs)?)?;
+        let reverse = |grad: FloatTensor<Self>, needs| {
+            let device = grad.device();
+            let gradients = vjp(read::<Self>(grad)?, needs)?;
+            Ok(gradients.map(|gradient| gradient.map(|data| Self::float_from_data(data, &device))))
+        };
+        Ok((Self::float_from_data(output, &device), Box::new(reverse)))
     }
 }
 
@@ -79,27 +76,18 @@ impl<B: Backend, C: CheckpointStrategy> Runs for Autodiff<B, C> {}
 #[cfg(feature = "gpu")]
 impl Runs for burn::backend::Cube {
     fn forward<const N: usize>(
-        op: &dyn HostOp<N>,
+        op: Arc<dyn HostOp<N>>,
         inputs: [FloatTensor<Self>; N],
-    ) -> Result<(FloatTensor<Self>, Saved)> {
-        let inputs = inputs.map(on_device::tensor);
-        let (output, saved) = on_device::forward(op, inputs)?;
-        Ok((on_device::primitive(output)?, saved))
-    }
-
-    fn adjoint<const N: usize>(
-        op: &dyn HostOp<N>,
-        saved: Saved,
-        grad: FloatTensor<Self>,
-        needs: [bool; N],
-        dtypes: [DType; N],
-    ) -> Result<[Option<FloatTensor<Self>>; N]> {
-        let mut gradients = [const { None }; N];
-        let found = on_device::adjoint(op, saved, on_device::tensor(grad), needs, dtypes)?;
-        for (to, from) in gradients.iter_mut().zip(found) {
-            *to = from.map(on_device::primitive).transpose()?;
-        }
-        Ok(gradients)
+    ) -> Result<(FloatTensor<Self>, Reverse<Self, N>)> {
+        let (output, vjp) = on_device::forward(op, inputs.map(on_device::tensor))?;
+        let reverse = |grad, needs| {
+            let mut gradients = [const { None }; N];
+            for (to, from) in gradients.iter_mut().zip(vjp(on_device::tensor(grad), needs)?) {
+                *to = from.map(on_device::primitive).transpose()?;
+            }
+            Ok(gradients)
+        };
+        Ok((on_device::primitive(output)?, Box::new(reverse)))
     }
 }
 
@@ -182,12 +170,18 @@ pub(crate) fn failure() -> Option<Error> {
 #[derive(Debug)]
 struct HostAdjoint;
 
-#[derive(Debug, Clone)]
-struct Recorded<const N: usize> {
-    call: Call<N>,
-    saved: Option<Saved>,
+/// What a graph keeps of a call. The adjoint runs once.
+#[derive(Clone)]
+struct Recorded<B: Runs, const N: usize> {
+    reverse: Arc<Mutex<Option<Reverse<B, N>>>>,
     shapes: [Vec<usize>; N],
     dtypes: [DType; N],
+}
+
+impl<B: Runs, const N: usize> fmt::Debug for Recorded<B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorded").field("shapes", &self.shapes).finish_non_exhaustive()
+    }
 }
 
 fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
@@ -199,24 +193,25 @@ fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
     let dtypes = inputs.each_ref().map(|t| t.dtype());
     match Backward::<B, N>::prepare::<C>(HostAdjoint, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
-            let (output, saved) = call.run::<B>(inputs.map(|t| t.into_primitive()));
-            prep.finish(Recorded { call, saved, shapes, dtypes }, output)
+            let (output, reverse) = call.run::<B>(inputs.map(|t| t.into_primitive()));
+            prep.finish(Recorded { reverse: Arc::new(Mutex::new(reverse)), shapes, dtypes }, output)
         }
         OpsKind::UnTracked(prep) => prep.finish(call.run::<B>(inputs.map(|t| t.into_primitive())).0),
     }
 }
 
 impl<B: Runs, const N: usize> Backward<B, N> for HostAdjoint {
-    type State = Recorded<N>;
+    type State = Recorded<B, N>;
 
-    fn backward(self, ops: Ops<Recorded<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Recorded<B, N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
         let device = grad.device();
-        let Recorded { call, saved, shapes, dtypes } = ops.state;
+        let Recorded { reverse, shapes, dtypes } = ops.state;
         let needs = ops.parents.each_ref().map(Option::is_some);
-        let gradients = saved
+        let reverse = reverse.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let gradients = reverse
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
-            .and_then(|saved| B::adjoint(call.op.as_ref(), saved, grad, needs, dtypes))
+            .and_then(|reverse| reverse(grad, needs))
             .unwrap_or_else(|error| {
                 FAILED.with_borrow_mut(|first| {
                     first.get_or_insert(error);

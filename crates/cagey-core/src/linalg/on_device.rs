@@ -7,8 +7,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{BackendTensor, Cube, Dispatch, DispatchKindConversion, DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
-pub use super::op::DeviceOp;
-use super::op::{HostOp, Saved, recall};
+use super::op::HostOp;
+pub use super::op::{DeviceOp, DeviceVjp};
 use crate::device::{self, DeviceKind, transfers};
 use crate::error::{Error, Result};
 
@@ -48,64 +48,45 @@ pub(crate) fn shaped(tensor: DispatchTensor, shape: &[usize]) -> DispatchTensor 
     <Dispatch as FloatTensorOps<Dispatch>>::float_reshape(tensor, Shape::from(shape.to_vec()))
 }
 
-/// An operation's saved state, and where the operation ran.
-#[derive(Clone)]
-enum Ran {
-    OnDevice(Saved),
-    OnHost(Saved),
-}
-
 /// Whether a device has f64 arithmetic.
 fn has_f64(device: &Device) -> bool {
     DeviceKind::of(device).is_some_and(|kind| kind.has_f64(device))
 }
 
-/// Runs the operation, on the device if it can.
+/// Runs the operation, on the device if it can; its adjoint runs where it ran.
 pub(super) fn forward<const N: usize>(
-    op: &dyn HostOp<N>,
+    op: Arc<dyn HostOp<N>>,
     inputs: [DispatchTensor; N],
-) -> Result<(DispatchTensor, Saved)> {
+) -> Result<(DispatchTensor, DeviceVjp<N>)> {
     let device = Device::new(inputs[0].device());
     let wide = has_f64(&device);
-    if let Some(own) = op.on_device() {
+    if let Some(own) = op.clone().on_device() {
         let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
         // If the right-hand sides hold more numbers than the matrices, they stay on the device.
         let rest: usize = inputs[1..].iter().map(|input| input.shape().num_elements()).sum();
         let many = rest > inputs[0].shape().num_elements();
         if wide || !own.is_algebra() || many || device::algebra().stays_on_device(order) {
-            let (output, saved) = own.forward(inputs)?;
-            return Ok((output, Arc::new(Ran::OnDevice(saved))));
+            return own.forward(inputs);
         }
     }
+    let dtypes = inputs.each_ref().map(|input| input.dtype());
     let mut data = Vec::with_capacity(N);
     for input in inputs {
         data.push(widened(read(input)?, wide));
     }
     let data = data.try_into().map_err(|_| Error::Device("an operation lost an input".into()))?;
-    let (output, saved) = op.forward(data)?;
+    let (output, vjp) = op.forward(data)?;
     let dtype = if wide { output.dtype() } else { DType::F32 };
-    Ok((upload(output, &device, dtype), Arc::new(Ran::OnHost(saved))))
-}
-
-/// The gradients of an operation, computed where it ran.
-pub(super) fn adjoint<const N: usize>(
-    op: &dyn HostOp<N>,
-    saved: Saved,
-    grad: DispatchTensor,
-    needs: [bool; N],
-    dtypes: [DType; N],
-) -> Result<[Option<DispatchTensor>; N]> {
-    let saved = match (Arc::unwrap_or_clone(recall::<Ran>(saved)?), op.on_device()) {
-        (Ran::OnDevice(saved), Some(own)) => return own.adjoint(saved, grad, needs),
-        (Ran::OnHost(saved) | Ran::OnDevice(saved), _) => saved,
+    let output = upload(output, &device, dtype);
+    let reverse = move |grad: DispatchTensor, needs| {
+        let gradients = vjp(widened(read(grad)?, wide), needs)?;
+        let mut dtypes = dtypes.into_iter();
+        Ok(gradients.map(|gradient| {
+            let dtype = dtypes.next().unwrap_or(DType::F32);
+            gradient.map(|gradient| upload(gradient, &device, dtype))
+        }))
     };
-    let device = Device::new(grad.device());
-    let gradients = op.adjoint(saved, widened(read(grad)?, has_f64(&device)), needs)?;
-    let mut dtypes = dtypes.into_iter();
-    Ok(gradients.map(|gradient| {
-        let dtype = dtypes.next().unwrap_or(DType::F32);
-        gradient.map(|gradient| upload(gradient, &device, dtype))
-    }))
+    Ok((output, Box::new(reverse)))
 }
 
 /// Numbers for the host, in f64 if the device lacks it.

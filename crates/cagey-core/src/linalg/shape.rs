@@ -1,12 +1,8 @@
-//! Common parts of the operations: the shapes of their inputs, their saved state, and the loop over a batch.
-
-use std::any::Any;
-use std::sync::Arc;
+//! Common parts of the operations: the shapes of their inputs, outputs that adjoints share, and the loop over a batch.
 
 use burn::tensor::TensorData;
 use rayon::prelude::*;
 
-use super::host::Saved;
 use super::real::Real;
 use crate::error::{Error, Result};
 use crate::threads;
@@ -34,12 +30,6 @@ pub fn square(what: &str, data: &TensorData) -> Result<usize> {
 /// Checks a shape.
 pub fn expect(what: &str, data: &TensorData, shape: &[usize]) -> Result<()> {
     if data.shape()[..] == *shape { Ok(()) } else { Err(mismatch(what, format!("{shape:?}"), data)) }
-}
-
-/// The state that the forward pass saved; copied only if the graph still holds it.
-pub fn take<S: Any + Send + Sync + Clone>(saved: Saved) -> Result<S> {
-    let saved = saved.downcast::<S>().map_err(|_| Error::Device("an adjoint got another operation's state".into()))?;
-    Ok(Arc::unwrap_or_clone(saved))
 }
 
 /// An output, and a second handle to the same memory for the adjoint; copied only if somebody writes to it.

@@ -13,25 +13,14 @@ use super::{
 use crate::error::Result;
 use crate::linalg::cholesky::Cholesky;
 use crate::linalg::collapsed::Bound;
-use crate::linalg::host::{Saved, recall};
 use crate::linalg::jitter::check_rounding;
 use crate::linalg::loo::LooNll;
 use crate::linalg::lower::{Unpack, order};
 use crate::linalg::mvn::MvnNll;
-use crate::linalg::on_device::{DeviceOp, batch, shaped};
+use crate::linalg::on_device::{DeviceOp, DeviceVjp, batch, shaped};
 use crate::linalg::solve::{CholeskySolve, LogDet};
 use crate::linalg::triangular::Solve;
 use crate::scope::to_f64;
-
-/// Gradients in two inputs.
-type Two = Result<[Option<DispatchTensor>; 2]>;
-
-/// The tensors that an operation keeps for its adjoint, in the order of its forward pass.
-type SavedTensors<const N: usize> = [Tensor<3>; N];
-
-fn keep<const N: usize>(tensors: SavedTensors<N>) -> Saved {
-    Arc::new(tensors)
-}
 
 /// A vector `[n]` as a batch of one column, `[1, n, 1]`.
 fn column(vector: DispatchTensor) -> Tensor<3> {
@@ -59,34 +48,32 @@ fn sum(tensor: Tensor<3>) -> Tensor<3> {
 }
 
 impl DeviceOp<1> for Cholesky {
-    fn forward(&self, [k]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [k]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let shape = shape_of(&k);
         let l = cholesky(&batch(k, &self.name)?, None, &self.name)?;
-        Ok((like(l.clone(), &shape), keep([l])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
-        let ([l], shape) = (&*recall::<SavedTensors<1>>(saved)?, shape_of(&grad));
-        // The part of L̄ above the diagonal does not affect Lᵀ L̄ on and below the diagonal.
-        let product = l.clone().transpose().matmul(batch(grad, "gradient of L")?);
-        Ok([Some(like(congruence(l, &product)?, &shape))])
+        let output = like(l.clone(), &shape);
+        let vjp = move |grad, _needs: [bool; 1]| {
+            // The part of L̄ above the diagonal does not affect Lᵀ L̄ on and below the diagonal.
+            let product = l.clone().transpose().matmul(batch(grad, "gradient of L")?);
+            Ok([Some(like(congruence(&l, &product)?, &shape))])
+        };
+        Ok((output, Box::new(vjp)))
     }
 }
 
 impl DeviceOp<2> for Solve {
-    fn forward(&self, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, DeviceVjp<2>)> {
         let shape = shape_of(&b);
         let (l, b) = (batch(l, "L")?, batch(b, "B")?);
         let x = solve(&l, &b, self.transposed)?;
-        Ok((like(x.clone(), &shape), keep([l, x])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
-        let ([l, x], shape) = (&*recall::<SavedTensors<2>>(saved)?, shape_of(&grad));
-        let b = solve(l, &batch(grad, "gradient of X")?, !self.transposed)?;
-        let (left, right) = if self.transposed { (x, &b) } else { (&b, x) };
-        let in_l = needs[0].then(|| lower(&(-left.clone().matmul(right.clone().transpose())))).transpose()?;
-        Ok([in_l.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+        let output = like(x.clone(), &shape);
+        let vjp = move |grad, needs: [bool; 2]| {
+            let b = solve(&l, &batch(grad, "gradient of X")?, !self.transposed)?;
+            let (left, right) = if self.transposed { (&x, &b) } else { (&b, &x) };
+            let in_l = needs[0].then(|| lower(&(-left.clone().matmul(right.clone().transpose())))).transpose()?;
+            Ok([in_l.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+        };
+        Ok((output, Box::new(vjp)))
     }
 }
 
@@ -100,21 +87,20 @@ fn square_shape(of_solutions: &[usize]) -> Vec<usize> {
 }
 
 impl DeviceOp<2> for CholeskySolve {
-    fn forward(&self, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, DeviceVjp<2>)> {
         let shape = shape_of(&b);
         let (l, b) = (batch(l, "L")?, batch(b, "B")?);
         let x = cholesky_solve(&l, &b)?;
-        Ok((like(x.clone(), &shape), keep([l, x])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
-        let ([l, x], shape) = (&*recall::<SavedTensors<2>>(saved)?, shape_of(&grad));
-        let b = cholesky_solve(l, &batch(grad, "gradient of X")?)?;
-        let in_l = needs[0].then(|| {
-            let half = b.clone().matmul(x.clone().transpose());
-            lower(&(-(half.clone() + half.transpose()).matmul(l.clone())))
-        });
-        Ok([in_l.transpose()?.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+        let output = like(x.clone(), &shape);
+        let vjp = move |grad, needs: [bool; 2]| {
+            let b = cholesky_solve(&l, &batch(grad, "gradient of X")?)?;
+            let in_l = needs[0].then(|| {
+                let half = b.clone().matmul(x.clone().transpose());
+                lower(&(-(half.clone() + half.transpose()).matmul(l.clone())))
+            });
+            Ok([in_l.transpose()?.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+        };
+        Ok((output, Box::new(vjp)))
     }
 }
 
@@ -123,16 +109,15 @@ impl DeviceOp<1> for LogDet {
         false
     }
 
-    fn forward(&self, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let l = batch(l, "L")?;
-        Ok((log_det(&l).reshape([1]).into_dispatch(), keep([diagonal(&l).unsqueeze_dim(2)])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
-        let [diagonal] = &*recall::<SavedTensors<1>>(saved)?;
-        let n = diagonal.dims()[1];
-        let slope = (diagonal.clone().recip() * column(grad) * 2.0).squeeze_dim(2);
-        Ok([Some(like(from_diagonal(&slope)?, &[n, n]))])
+        let diagonal: Tensor<3> = diagonal(&l).unsqueeze_dim(2);
+        let vjp = move |grad, _needs: [bool; 1]| {
+            let n = diagonal.dims()[1];
+            let slope = (diagonal.recip() * column(grad) * 2.0).squeeze_dim(2);
+            Ok([Some(like(from_diagonal(&slope)?, &[n, n]))])
+        };
+        Ok((log_det(&l).reshape([1]).into_dispatch(), Box::new(vjp)))
     }
 }
 
@@ -141,13 +126,10 @@ impl DeviceOp<1> for Unpack {
         false
     }
 
-    fn forward(&self, [packed]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [packed]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let m = order(packed.shape().num_elements())?;
-        Ok((unpack(&Tensor::from_dispatch(packed), m)?.into_dispatch(), Arc::new(())))
-    }
-
-    fn adjoint(&self, _saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
-        Ok([Some(pack(&Tensor::from_dispatch(grad))?.into_dispatch())])
+        let vjp = |grad, _needs: [bool; 1]| Ok([Some(pack(&Tensor::from_dispatch(grad))?.into_dispatch())]);
+        Ok((unpack(&Tensor::from_dispatch(packed), m)?.into_dispatch(), Box::new(vjp)))
     }
 }
 
@@ -168,57 +150,53 @@ fn posterior(k: DispatchTensor, noise: DispatchTensor, r: &Tensor<3>) -> Result<
 }
 
 impl DeviceOp<3> for MvnNll {
-    fn forward(&self, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
         let r = column(r);
         let (l, alpha) = posterior(k, noise, &r)?;
-        let constant = r.dims()[1] as f64 * TAU.ln();
-        let value = (sum(r * alpha.clone()) + log_det(&l).unsqueeze_dim(2) + constant) * 0.5;
-        Ok((number(value), keep([l, alpha])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
-        let ([l, alpha], grad) = (&*recall::<SavedTensors<2>>(saved)?, column(grad));
-        let n = alpha.dims()[1];
-        let [mut k, mut noise] = [None, None];
-        if needs[0] || needs[1] {
-            let outer = alpha.clone().matmul(alpha.clone().transpose());
-            let full = (inverse(l)? - outer) * (grad.clone() * 0.5);
-            noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
-            k = needs[0].then(|| like(full, &[n, n]));
-        }
-        Ok([k, noise, Some(like(alpha.clone() * grad, &[n]))])
+        let n = r.dims()[1];
+        let value = (sum(r * alpha.clone()) + log_det(&l).unsqueeze_dim(2) + n as f64 * TAU.ln()) * 0.5;
+        let vjp = move |grad, needs: [bool; 3]| {
+            let grad = column(grad);
+            let [mut k, mut noise] = [None, None];
+            if needs[0] || needs[1] {
+                let outer = alpha.clone().matmul(alpha.clone().transpose());
+                let full = (inverse(&l)? - outer) * (grad.clone() * 0.5);
+                noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
+                k = needs[0].then(|| like(full, &[n, n]));
+            }
+            Ok([k, noise, Some(like(alpha * grad, &[n]))])
+        };
+        Ok((number(value), Box::new(vjp)))
     }
 }
 
 impl DeviceOp<3> for LooNll {
-    fn forward(&self, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
         let (l, alpha) = posterior(k, noise, &column(r))?;
         let a = inverse(&l)?;
         let d: Tensor<3> = diagonal(&a).unsqueeze_dim(2);
         let terms = alpha.clone().powi_scalar(2) / d.clone() - d.clone().log() + TAU.ln();
-        Ok((number(sum(terms) * 0.5), keep([a, alpha, d])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
-        let ([a, alpha, d], grad) = (&*recall::<SavedTensors<3>>(saved)?, column(grad));
-        let n = alpha.dims()[1];
-        let v = alpha.clone() / d.clone() * grad.clone();
-        let av = a.clone().matmul(v);
-        let [mut k, mut noise] = [None, None];
-        if needs[0] || needs[1] {
-            let weights = ((alpha.clone().powi_scalar(2) / d.clone() + 1.0) / d.clone() * 0.5).transpose();
-            let first = (a.clone() * weights).matmul(a.clone()) * grad;
-            let outer = av.clone().matmul(alpha.clone().transpose());
-            let full = first - (outer.clone() + outer.transpose()) * 0.5;
-            noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
-            k = needs[0].then(|| like(full, &[n, n]));
-        }
-        Ok([k, noise, Some(like(av, &[n]))])
+        let vjp = move |grad, needs: [bool; 3]| {
+            let (n, grad) = (alpha.dims()[1], column(grad));
+            let v = alpha.clone() / d.clone() * grad.clone();
+            let av = a.clone().matmul(v);
+            let [mut k, mut noise] = [None, None];
+            if needs[0] || needs[1] {
+                let weights = ((alpha.clone().powi_scalar(2) / d.clone() + 1.0) / d * 0.5).transpose();
+                let first = (a.clone() * weights).matmul(a) * grad;
+                let outer = av.clone().matmul(alpha.transpose());
+                let full = first - (outer.clone() + outer.transpose()) * 0.5;
+                noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
+                k = needs[0].then(|| like(full, &[n, n]));
+            }
+            Ok([k, noise, Some(like(av, &[n]))])
+        };
+        Ok((number(sum(terms) * 0.5), Box::new(vjp)))
     }
 }
 
 impl DeviceOp<2> for Bound {
-    fn forward(&self, [q, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [q, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, DeviceVjp<2>)> {
         let (q, b) = (batch(q, "Q")?, column(b));
         let m = q.dims()[1];
         let ones = Tensor::ones([1, m], (&q.device(), q.dtype()));
@@ -226,15 +204,13 @@ impl DeviceOp<2> for Bound {
         let mean = cholesky_solve(&l, &b)?;
         let trace = diagonal(&q).sum().reshape([1, 1, 1]);
         let value = (log_det(&l).unsqueeze_dim(2) - sum(b * mean.clone()) - trace) * 0.5;
-        Ok((number(value), keep([l, mean])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
-        let ([l, mean], grad) = (&*recall::<SavedTensors<2>>(saved)?, column(grad));
-        let m = mean.dims()[1];
-        let eye = from_diagonal(&Tensor::ones([1, m], (&mean.device(), mean.dtype())))?;
-        let outer = mean.clone().matmul(mean.clone().transpose());
-        let in_q = (inverse(l)? + outer - eye) * (grad.clone() * 0.5);
-        Ok([Some(like(in_q, &[m, m])), Some(like(-mean.clone() * grad, &[m]))])
+        let vjp = move |grad, _needs: [bool; 2]| {
+            let grad = column(grad);
+            let eye = from_diagonal(&Tensor::ones([1, m], (&mean.device(), mean.dtype())))?;
+            let outer = mean.clone().matmul(mean.clone().transpose());
+            let in_q = (inverse(&l)? + outer - eye) * (grad.clone() * 0.5);
+            Ok([Some(like(in_q, &[m, m])), Some(like(-mean * grad, &[m]))])
+        };
+        Ok((number(value), Box::new(vjp)))
     }
 }

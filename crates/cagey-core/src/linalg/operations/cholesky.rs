@@ -7,7 +7,7 @@ use faer::{MatMut, MatRef};
 
 use crate::error::Result;
 use crate::linalg::dense::{self, congruence, product};
-use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::host::{HostOp, Vjp, apply1};
 use crate::linalg::jitter;
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
@@ -28,18 +28,17 @@ pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
     apply1(Cholesky { name: name.into() }, k)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct Cholesky {
     pub(in crate::linalg) name: String,
 }
 
 impl HostOp<1> for Cholesky {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
         Some(self)
     }
 
-    fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
         with_real!(k.dtype(), T => {
             let mut lower = into_vec::<T>(k)?;
@@ -54,27 +53,22 @@ impl HostOp<1> for Cholesky {
                 Ok(jitter)
             })?;
             jitters.into_iter().for_each(jitter::record);
-            let (output, saved) = shape::share(TensorData::new(lower, dims));
-            Ok((output, Arc::new(saved) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        let (n, dims) = (shape::square("gradient of L", &grad)?, grad.shape().clone());
-        with_real!(grad.dtype(), T => {
-            let (lower, mut grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
-            let lower = shape::numbers::<T>(&lower)?;
-            shape::each(&mut grad, n * n, |_, grad| {
-                dense::clear_upper(grad, n);
-                Ok(())
-            })?;
-            let mut full = vec![T::of(0.0); grad.len()];
-            shape::each(&mut full, n * n, |i, full| {
-                let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
-                adjoint(l, grad, dense::view_mut(full, n));
-                Ok(())
-            })?;
-            Ok([Some(TensorData::new(full, dims))])
+            let (output, lower) = shape::share(TensorData::new(lower, dims.clone()));
+            let vjp = move |grad, _needs: [bool; 1]| {
+                let (lower, mut grad) = (shape::numbers::<T>(&lower)?, into_vec::<T>(grad)?);
+                shape::each(&mut grad, n * n, |_, grad| {
+                    dense::clear_upper(grad, n);
+                    Ok(())
+                })?;
+                let mut full = vec![T::of(0.0); grad.len()];
+                shape::each(&mut full, n * n, |i, full| {
+                    let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
+                    adjoint(l, grad, dense::view_mut(full, n));
+                    Ok(())
+                })?;
+                Ok([Some(TensorData::new(full, dims))])
+            };
+            Ok((output, Box::new(vjp)))
         })
     }
 }

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Saved, apply2};
+use crate::linalg::host::{HostOp, Vjp, apply2};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{dot, narrowed, widened};
@@ -55,32 +55,27 @@ pub fn collapsed(q: Tensor<2>, b: Tensor<1>) -> Result<Tensor<1>> {
     apply2(Bound, q, b)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct Bound;
 
 impl HostOp<2> for Bound {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
         Some(self)
     }
 
-    fn forward(&self, [q, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [q, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let (m, dtype) = (shape::square("Q", &q)?, q.dtype());
         shape::expect("b", &b, &[m])?;
-        let collapsed = Collapsed::new(widened(q)?, &widened(b)?)?;
-        Ok((narrowed(vec![collapsed.value], &[1], dtype), Arc::new(collapsed)))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let dtype = grad.dtype();
-        let Collapsed { factor, mean, .. } = shape::take::<Collapsed>(saved)?;
-        let (m, grad) = (mean.len(), widened(grad)?.into_iter().sum::<f64>());
-        let mut in_q = factor.inverse();
-        for (i, row) in in_q.chunks_exact_mut(m).enumerate() {
-            row.iter_mut().zip(&mean).for_each(|(x, b)| *x = 0.5 * grad * (*x + mean[i] * b));
-            row[i] -= 0.5 * grad;
-        }
-        let in_b: Vec<f64> = mean.into_iter().map(|b| -grad * b).collect();
-        Ok([Some(narrowed(in_q, &[m, m], dtype)), Some(narrowed(in_b, &[m], dtype))])
+        let Collapsed { factor, mean, value } = Collapsed::new(widened(q)?, &widened(b)?)?;
+        let vjp = move |grad, _needs: [bool; 2]| {
+            let (mut in_q, grad) = (factor.inverse(), widened(grad)?.into_iter().sum::<f64>());
+            for (i, row) in in_q.chunks_exact_mut(m).enumerate() {
+                row.iter_mut().zip(&mean).for_each(|(x, b)| *x = 0.5 * grad * (*x + mean[i] * b));
+                row[i] -= 0.5 * grad;
+            }
+            let in_b: Vec<f64> = mean.into_iter().map(|b| -grad * b).collect();
+            Ok([Some(narrowed(in_q, &[m, m], dtype)), Some(narrowed(in_b, &[m], dtype))])
+        };
+        Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }
 }

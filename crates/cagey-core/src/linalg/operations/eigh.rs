@@ -7,7 +7,7 @@ use faer::Side;
 
 use crate::error::{Error, Result};
 use crate::linalg::dense::{self, product, registers, transpose};
-use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::host::{HostOp, Vjp, apply1};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -28,13 +28,12 @@ pub fn eigh(k: Tensor<2>, name: &str) -> Result<(Tensor<1>, Tensor<2>)> {
 }
 
 /// The values are in the first row of `[n + 1, n]`, the vectors below.
-#[derive(Debug)]
 struct Eigh {
     name: String,
 }
 
 impl HostOp<1> for Eigh {
-    fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let n = shape::square(&self.name, &k)?;
         with_real!(k.dtype(), T => {
             let k = into_vec::<T>(k)?;
@@ -51,18 +50,13 @@ impl HostOp<1> for Eigh {
             for row in eigen.U().row_iter() {
                 packed.extend(row.iter().zip(&signs).map(|(&x, &s)| x * s));
             }
-            let (output, saved) = shape::share(TensorData::new(packed, [n + 1, n]));
-            Ok((output, Arc::new(saved) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        with_real!(grad.dtype(), T => {
-            let (packed, grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
-            let n = grad.len().isqrt();
-            let (values, vectors) = shape::numbers::<T>(&packed)?.split_at(n);
-            let full = adjoint(values, dense::view(vectors, n), &grad[..n], dense::view(&grad[n..], n));
-            Ok([Some(TensorData::new(full, [n, n]))])
+            let (output, packed) = shape::share(TensorData::new(packed, [n + 1, n]));
+            let vjp = move |grad, _needs: [bool; 1]| {
+                let ((values, vectors), grad) = (shape::numbers::<T>(&packed)?.split_at(n), into_vec::<T>(grad)?);
+                let full = adjoint(values, dense::view(vectors, n), &grad[..n], dense::view(&grad[n..], n));
+                Ok([Some(TensorData::new(full, [n, n]))])
+            };
+            Ok((output, Box::new(vjp)))
         })
     }
 }

@@ -9,11 +9,10 @@ use rayon::prelude::*;
 use super::mvn::posterior;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, transpose};
-use crate::linalg::host::{HostOp, Saved, apply3};
+use crate::linalg::host::{HostOp, Vjp, apply3};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
-use crate::linalg::shape;
 use crate::threads;
 
 /// The negative log probability of every residual given all others, `Σᵢ ½ (log 2π σᵢ² + (rᵢ − μᵢ)² / σᵢ²)`.
@@ -30,46 +29,41 @@ pub fn loo_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>
     apply3(LooNll, k, noise, r)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct LooNll;
 
 impl HostOp<3> for LooNll {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
         Some(self)
     }
 
-    fn forward(&self, inputs: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, _, alpha) = posterior::<T>(inputs)?;
             let n = alpha.len();
-            let a = factor.inverse();
+            let mut a = factor.inverse();
             let value: f64 = a
                 .iter()
                 .step_by(n + 1)
                 .zip(&alpha)
                 .map(|(&a, &alpha)| 0.5 * (TAU.ln() - a.f64().ln() + alpha.f64().powi(2) / a.f64()))
                 .sum();
-            Ok((TensorData::new(vec![T::of(value)], [1]), Arc::new((a, alpha)) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        with_real!(grad.dtype(), T => {
-            let (mut a, alpha) = shape::take::<(Vec<T>, Vec<T>)>(saved)?;
-            let grad = into_vec::<T>(grad)?.into_iter().sum::<T>();
-            let n = alpha.len();
-            let diagonal: Vec<T> = a.iter().step_by(n + 1).copied().collect();
-            let v: Vec<T> = alpha.iter().zip(&diagonal).map(|(&alpha, &a)| grad * alpha / a).collect();
-            let mut av = vec![T::of(0.0); n];
-            product::set(dense::view_mut(&mut av, 1), dense::view(&a, n), dense::view(&v, 1), T::of(1.0));
-            let [mut k, mut noise] = [None, None];
-            if needs[0] || needs[1] {
-                let full = matrix_adjoint(&mut a, &diagonal, &alpha, &av, grad);
-                noise = needs[1].then(|| TensorData::new(full.iter().step_by(n + 1).copied().collect::<Vec<T>>(), [n]));
-                k = needs[0].then(|| TensorData::new(full, [n, n]));
-            }
-            Ok([k, noise, needs[2].then(|| TensorData::new(av, [n]))])
+            let vjp = move |grad, needs: [bool; 3]| {
+                let grad = into_vec::<T>(grad)?.into_iter().sum::<T>();
+                let diagonal: Vec<T> = a.iter().step_by(n + 1).copied().collect();
+                let v: Vec<T> = alpha.iter().zip(&diagonal).map(|(&alpha, &a)| grad * alpha / a).collect();
+                let mut av = vec![T::of(0.0); n];
+                product::set(dense::view_mut(&mut av, 1), dense::view(&a, n), dense::view(&v, 1), T::of(1.0));
+                let [mut k, mut noise] = [None, None];
+                if needs[0] || needs[1] {
+                    let full = matrix_adjoint(&mut a, &diagonal, &alpha, &av, grad);
+                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
+                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
+                    k = needs[0].then(|| TensorData::new(full, [n, n]));
+                }
+                Ok([k, noise, needs[2].then(|| TensorData::new(av, [n]))])
+            };
+            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
         })
     }
 }

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::host::{HostOp, Vjp, apply1};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
@@ -53,30 +53,23 @@ pub fn packed<T: Real, W: Real>(full: &[T], m: usize) -> Vec<W> {
     packed
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct Unpack;
 
 impl HostOp<1> for Unpack {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
         Some(self)
     }
 
-    fn forward(&self, [packed]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [packed]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         with_real!(packed.dtype(), T => {
             let packed = into_vec::<T>(packed)?;
             let m = order(packed.len())?;
-            Ok((TensorData::new(unpacked::<T, T>(&packed)?, [m, m]), Arc::new(()) as Saved))
-        })
-    }
-
-    fn adjoint(&self, _saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        with_real!(grad.dtype(), T => {
-            let m = grad.shape()[0];
-            let grad = into_vec::<T>(grad)?;
-            let packed = packed::<T, T>(&grad, m);
-            let length = packed.len();
-            Ok([Some(TensorData::new(packed, [length]))])
+            let (full, length) = (unpacked::<T, T>(&packed)?, packed.len());
+            let vjp = move |grad, _needs: [bool; 1]| {
+                Ok([Some(TensorData::new(self::packed::<T, T>(&into_vec::<T>(grad)?, m), [length]))])
+            };
+            Ok((TensorData::new(full, [m, m]), Box::new(vjp)))
         })
     }
 }

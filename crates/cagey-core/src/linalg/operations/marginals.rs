@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{product, triangular, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply3, recall};
+use crate::linalg::host::{HostOp, Vjp, apply3};
 use crate::linalg::real::{Real, dot, narrowed, rounded, vectorised, widened};
 use crate::linalg::shape;
 use crate::threads::{self, GRAIN};
@@ -281,59 +281,40 @@ fn squares<T: Real>(numbers: &[T]) -> f64 {
     threads::map(numbers.par_chunks(GRAIN), |part| dot(part, part)).into_iter().sum()
 }
 
-#[derive(Debug)]
 struct Marginals {
     single: bool,
 }
 
-struct SavedMarginals<T> {
-    /// A. If it has the tensor's own type, this is the tensor's memory, which a graph may share.
-    a: TensorData,
-    c: Vec<T>,
-    normal: Normal<T>,
-}
-
 impl Marginals {
-    fn value<T: Real>(a: TensorData, mean: TensorData, root: TensorData) -> Result<(Vec<f64>, Saved)> {
-        let (b, diagonal) = (a.shape()[1], root.shape().len() == 1);
+    fn value<T: Real>([a, mean, root]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let (b, dtype) = (a.shape()[1], a.dtype());
+        let shapes = [&a, &mean, &root].map(|input| input.shape().clone());
         let numbers = rounded::<T, f64>(&widened(root)?);
-        let root = if diagonal { Root::Diagonal(numbers) } else { Root::Lower(numbers) };
+        let root = if shapes[2].len() == 1 { Root::Diagonal(numbers) } else { Root::Lower(numbers) };
+        // If A has the tensor's own type, this is the tensor's memory, which a graph may share.
         let (a, normal) = (a.convert::<T>(), Normal { mean: widened(mean)?, root });
         let Block { shift, change, c } = normal.block(&normal.transposed(), shape::numbers(&a)?, b);
         let out = [shift, change, vec![normal.divergence()]].concat();
-        Ok((out, Arc::new(SavedMarginals { a, c, normal })))
-    }
-
-    fn slopes<T: Real>(saved: Saved, grad: &[f64]) -> Result<[Vec<f64>; 3]> {
-        let state = recall::<SavedMarginals<T>>(saved)?;
-        let blocks = [(shape::numbers(&state.a)?, state.c.as_slice())];
-        let Slopes { mut a, mean, root } = state.normal.adjoint(&blocks, grad);
-        Ok([rounded(&a.pop().unwrap_or_default()), mean, rounded(&root)])
+        let vjp = move |grad, needs: [bool; 3]| {
+            let blocks = [(shape::numbers(&a)?, c.as_slice())];
+            let Slopes { mut a, mean, root } = normal.adjoint(&blocks, &widened(grad)?);
+            let slopes = [rounded(&a.pop().unwrap_or_default()), mean, rounded(&root)];
+            let mut all = slopes.into_iter().zip(shapes).zip(needs);
+            Ok(std::array::from_fn(|_| {
+                all.next().and_then(|((slope, shape), needed)| needed.then(|| narrowed(slope, &shape, dtype)))
+            }))
+        };
+        Ok((narrowed(out, &[2 * b + 1], dtype), Box::new(vjp)))
     }
 }
 
 impl HostOp<3> for Marginals {
-    fn forward(&self, [a, mean, root]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        let (m, b) = shape::matrices("L⁻¹K_ZX", &a)?;
-        let dtype = a.dtype();
-        shape::expect("mean of q", &mean, &[m])?;
+    fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let [a, mean, root] = &inputs;
+        let m = shape::matrices("L⁻¹K_ZX", a)?.0;
+        shape::expect("mean of q", mean, &[m])?;
         let diagonal = root.shape().len() == 1;
-        shape::expect("root of q", &root, &[m, m][usize::from(diagonal)..])?;
-        let (out, saved) =
-            if self.single { Self::value::<f32>(a, mean, root)? } else { Self::value::<f64>(a, mean, root)? };
-        Ok((narrowed(out, &[2 * b + 1], dtype), saved))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        let dtype = grad.dtype();
-        let grad = widened(grad)?;
-        let slopes = if self.single { Self::slopes::<f32>(saved, &grad)? } else { Self::slopes::<f64>(saved, &grad)? };
-        let (m, b) = (slopes[1].len(), (grad.len() - 1) / 2);
-        let diagonal = slopes[2].len() == m;
-        let shapes: [&[usize]; 3] = [&[m, b], &[m], &[m, m][usize::from(diagonal)..]];
-        let mut all = slopes.into_iter().zip(shapes).zip(needs);
-        Ok(std::array::from_fn(|_| {
-            all.next().and_then(|((slope, shape), needed)| needed.then(|| narrowed(slope, shape, dtype)))
-        }))
+        shape::expect("root of q", root, &[m, m][usize::from(diagonal)..])?;
+        if self.single { Self::value::<f32>(inputs) } else { Self::value::<f64>(inputs) }
     }
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Saved, apply3};
+use crate::linalg::host::{HostOp, Vjp, apply3};
 use crate::linalg::jitter::check_rounding;
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
@@ -31,43 +31,38 @@ pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>
     apply3(MvnNll, k, noise, r)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
         Some(self)
     }
 
-    fn forward(&self, inputs: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, r, alpha) = posterior::<T>(inputs)?;
             let quadratic: f64 = r.iter().zip(&alpha).map(|(&r, &a)| r.f64() * a.f64()).sum();
             let value = 0.5 * (quadratic + factor.log_det() + r.len() as f64 * TAU.ln());
-            Ok((TensorData::new(vec![T::of(value)], [1]), Arc::new((factor, alpha)) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        with_real!(grad.dtype(), T => {
-            let (factor, alpha) = shape::take::<(Factor<T>, Vec<T>)>(saved)?;
-            let grad = into_vec::<T>(grad)?.into_iter().sum::<T>();
-            let n = alpha.len();
-            let [mut k, mut noise] = [None, None];
-            if needs[0] || needs[1] {
-                let half = grad * T::of(0.5);
-                let mut full = factor.inverse();
-                threads::for_each(full.par_chunks_mut(n).zip(&alpha), |(row, &a)| {
-                    for (x, &b) in row.iter_mut().zip(&alpha) {
-                        *x = half * (*x - a * b);
-                    }
-                });
-                noise = needs[1].then(|| TensorData::new(full.iter().step_by(n + 1).copied().collect::<Vec<T>>(), [n]));
-                k = needs[0].then(|| TensorData::new(full, [n, n]));
-            }
-            let r = needs[2].then(|| TensorData::new(alpha.iter().map(|&a| grad * a).collect::<Vec<T>>(), [n]));
-            Ok([k, noise, r])
+            let vjp = move |grad, needs: [bool; 3]| {
+                let (grad, n) = (into_vec::<T>(grad)?.into_iter().sum::<T>(), alpha.len());
+                let [mut k, mut noise] = [None, None];
+                if needs[0] || needs[1] {
+                    let half = grad * T::of(0.5);
+                    let mut full = factor.inverse();
+                    threads::for_each(full.par_chunks_mut(n).zip(&alpha), |(row, &a)| {
+                        for (x, &b) in row.iter_mut().zip(&alpha) {
+                            *x = half * (*x - a * b);
+                        }
+                    });
+                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
+                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
+                    k = needs[0].then(|| TensorData::new(full, [n, n]));
+                }
+                let r = needs[2].then(|| TensorData::new(alpha.iter().map(|&a| grad * a).collect::<Vec<T>>(), [n]));
+                Ok([k, noise, r])
+            };
+            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
         })
     }
 }

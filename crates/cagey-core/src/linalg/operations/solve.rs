@@ -8,7 +8,7 @@ use super::triangular;
 use super::triangular::Systems;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Saved, apply1, apply2};
+use crate::linalg::host::{HostOp, Vjp, apply1, apply2};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
@@ -25,7 +25,6 @@ pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tens
     apply2(CholeskySolve, l, b)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct CholeskySolve;
 
 /// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
@@ -43,11 +42,11 @@ fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
 
 impl HostOp<2> for CholeskySolve {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
         Some(self)
     }
 
-    fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         triangular::check_right_hand_side(&l, &b, n)?;
         let dims = b.shape().clone();
@@ -60,19 +59,7 @@ impl HostOp<2> for CholeskySolve {
             })?;
             let systems = Systems::new(l, n, &x);
             solve_each(&systems, &mut x)?;
-            Ok(systems.solved(x, dims))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let dims = grad.shape().clone();
-        with_real!(grad.dtype(), T => {
-            let systems = shape::take::<Systems<T>>(saved)?;
-            let mut b = into_vec::<T>(grad)?;
-            solve_each(&systems, &mut b)?;
-            let l = needs[0].then(|| factor_adjoint(&systems, &b)).transpose()?;
-            let l = l.map(|l| TensorData::new(l, systems.dims(&dims)));
-            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+            Ok(systems.solved(x, dims, solve_each, factor_adjoint))
         })
     }
 }
@@ -104,35 +91,30 @@ pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
     apply1(LogDet, l)
 }
 
-#[derive(Debug)]
 pub(in crate::linalg) struct LogDet;
 
 impl HostOp<1> for LogDet {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
         Some(self)
     }
 
-    fn forward(&self, [l]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [l]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let n = shape::square("L", &l)?;
         with_real!(l.dtype(), T => {
             let l = into_vec::<T>(l)?;
             triangular::check_diagonal(&l, n)?;
             let diagonal: Vec<T> = l.into_iter().step_by(n + 1).collect();
             let value = 2.0 * diagonal.iter().map(|x| x.f64().abs().ln()).sum::<f64>();
-            Ok((TensorData::new(vec![T::of(value)], [1]), Arc::new(diagonal) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        with_real!(grad.dtype(), T => {
-            let (diagonal, grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?.into_iter().sum::<T>());
-            let n = diagonal.len();
-            let mut full = vec![T::of(0.0); n * n];
-            for (x, l) in full.iter_mut().step_by(n + 1).zip(diagonal) {
-                *x = T::of(2.0) * grad / l;
-            }
-            Ok([Some(TensorData::new(full, [n, n]))])
+            let vjp = move |grad, _needs: [bool; 1]| {
+                let grad = into_vec::<T>(grad)?.into_iter().sum::<T>();
+                let mut full = vec![T::of(0.0); n * n];
+                for (x, l) in full.iter_mut().step_by(n + 1).zip(diagonal) {
+                    *x = T::of(2.0) * grad / l;
+                }
+                Ok([Some(TensorData::new(full, [n, n]))])
+            };
+            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
         })
     }
 }

@@ -7,7 +7,7 @@ use faer::MatRef;
 
 use crate::error::{Error, Result};
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Saved, apply2};
+use crate::linalg::host::{HostOp, Vjp, apply2};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
@@ -32,16 +32,14 @@ pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Res
 }
 
 /// `X = L⁻¹ B`, or `L⁻ᵀ B`.
-#[derive(Debug)]
 pub(in crate::linalg) struct Solve {
     pub(in crate::linalg) transposed: bool,
 }
 
 /// The factors of a batch of systems of order `n` and their solutions, for the adjoint.
-#[derive(Debug, Clone)]
 pub(in crate::linalg) struct Systems<T> {
     pub l: Vec<T>,
-    pub x: Option<TensorData>,
+    x: Option<TensorData>,
     pub n: usize,
     /// Entries of one solution.
     pub size: usize,
@@ -60,11 +58,25 @@ impl<T: Real> Systems<T> {
         dense::view(&self.l[i * square..][..square], self.n)
     }
 
-    /// Stores the solutions of all systems, and returns them as an output.
-    pub fn solved(mut self, x: Vec<T>, dims: Shape) -> (TensorData, Saved) {
-        let (output, saved) = shape::share(TensorData::new(x, dims));
-        self.x = Some(saved);
-        (output, Arc::new(self))
+    /// The solutions of all systems as an output with its adjoint: `solve` overwrites cotangents by B̄, from which
+    /// `in_factors` computes L̄.
+    pub fn solved(
+        mut self,
+        x: Vec<T>,
+        dims: Shape,
+        solve: impl FnOnce(&Self, &mut [T]) -> Result<()> + Send + 'static,
+        in_factors: impl FnOnce(&Self, &[T]) -> Result<Vec<T>> + Send + 'static,
+    ) -> (TensorData, Vjp<2>) {
+        let (output, x) = shape::share(TensorData::new(x, dims.clone()));
+        self.x = Some(x);
+        let vjp = move |grad, needs: [bool; 2]| {
+            let mut b = into_vec::<T>(grad)?;
+            solve(&self, &mut b)?;
+            let l = needs[0].then(|| in_factors(&self, &b)).transpose()?;
+            let l = l.map(|l| TensorData::new(l, self.dims(&dims)));
+            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+        };
+        (output, Box::new(vjp))
     }
 
     /// The solutions of all systems.
@@ -73,7 +85,7 @@ impl<T: Real> Systems<T> {
     }
 
     /// The shape of all factors, given that of the right-hand sides.
-    pub fn dims(&self, of_solutions: &[usize]) -> Vec<usize> {
+    fn dims(&self, of_solutions: &[usize]) -> Vec<usize> {
         let mut dims = of_solutions.to_vec();
         dims.truncate(of_solutions.len() - 2);
         dims.extend([self.n, self.n]);
@@ -114,11 +126,11 @@ impl Solve {
 
 impl HostOp<2> for Solve {
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
         Some(self)
     }
 
-    fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         let dims = b.shape().clone();
         check_right_hand_side(&l, &b, n)?;
@@ -126,20 +138,10 @@ impl HostOp<2> for Solve {
             let (l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
             check_diagonal(&l, n)?;
             let systems = Systems::new(l, n, &x);
-            Self::solve(self.transposed, &systems, &mut x)?;
-            Ok(systems.solved(x, dims))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        let dims = grad.shape().clone();
-        with_real!(grad.dtype(), T => {
-            let systems = shape::take::<Systems<T>>(saved)?;
-            let mut b = into_vec::<T>(grad)?;
-            Self::solve(!self.transposed, &systems, &mut b)?;
-            let l = needs[0].then(|| self.factor_adjoint(&systems, &b)).transpose()?;
-            let l = l.map(|l| TensorData::new(l, systems.dims(&dims)));
-            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+            let transposed = self.transposed;
+            Self::solve(transposed, &systems, &mut x)?;
+            let back = move |systems: &Systems<T>, b: &mut [T]| Self::solve(!transposed, systems, b);
+            Ok(systems.solved(x, dims, back, move |systems, b| self.factor_adjoint(systems, b)))
         })
     }
 }

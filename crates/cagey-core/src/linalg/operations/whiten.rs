@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::linalg::dense::{congruence, product, solve, view, view_mut};
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Saved, apply2, recall};
+use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 use crate::threads;
@@ -64,37 +64,25 @@ pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
     )
 }
 
-#[derive(Debug)]
 struct Whiten {
     name: String,
 }
 
-/// L and A.
-struct SavedWhiten<T> {
-    lower: Vec<T>,
-    a: TensorData,
-}
-
 impl HostOp<2> for Whiten {
-    fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [k, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let (m, t) = (shape::square(&self.name, &k)?, shape::matrices("B", &b)?.1);
         shape::expect("B", &b, &[m, t])?;
         with_real!(k.dtype(), T => {
             let (lower, mut a) = (Factor::<T>::new(into_vec(k)?, &self.name)?.lower(), into_vec::<T>(b)?);
             solve::lower(view(&lower, m), view_mut(&mut a, t));
             let (output, a) = shape::share(TensorData::new(a, [m, t]));
-            Ok((output, Arc::new(SavedWhiten { lower, a }) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        with_real!(grad.dtype(), T => {
-            let [m, t] = [grad.shape()[0], grad.shape()[1]];
-            let state = recall::<SavedWhiten<T>>(saved)?;
-            let blocks = vec![(shape::numbers::<T>(&state.a)?, into_vec(grad)?)];
-            let (in_k, mut in_b) = adjoint(&state.lower, blocks, |in_k| in_k, |_, in_b| in_b);
-            let in_b = in_b.pop().unwrap_or_default();
-            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b, [m, t]))])
+            let vjp = move |grad, _needs: [bool; 2]| {
+                let blocks = vec![(shape::numbers::<T>(&a)?, into_vec(grad)?)];
+                let (in_k, mut in_b) = adjoint(&lower, blocks, |in_k| in_k, |_, in_b| in_b);
+                let in_b = in_b.pop().unwrap_or_default();
+                Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b, [m, t]))])
+            };
+            Ok((output, Box::new(vjp)))
         })
     }
 }

@@ -14,8 +14,7 @@ use super::launch::{Grid, Matrix, address, cubes, total};
 use super::operations::matrix;
 use crate::device::transfers::upload;
 use crate::error::Result;
-use crate::linalg::host::{Saved, recall};
-use crate::linalg::on_device::{DeviceOp, empty, primitive, shaped, tensor};
+use crate::linalg::on_device::{DeviceOp, DeviceVjp, empty, primitive, shaped, tensor};
 use crate::products::engine::program::Program;
 use crate::products::operations::actions::Actions;
 
@@ -97,7 +96,10 @@ impl DeviceOp<4> for Actions {
         false
     }
 
-    fn forward(&self, [x1, coefficients, s, x2]: [DispatchTensor; 4]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(
+        self: Arc<Self>,
+        [x1, coefficients, s, x2]: [DispatchTensor; 4],
+    ) -> Result<(DispatchTensor, DeviceVjp<4>)> {
         let bounds: Vec<f64> = self.offsets.iter().map(|&bound| bound as f64).collect();
         let symmetric = self.own.is_some() && x1.shape()[0] == x2.shape()[0];
         let m = s.shape().num_elements();
@@ -107,17 +109,18 @@ impl DeviceOp<4> for Actions {
         let (s, bounds) = (primitive(shaped(s, &[m, 1]))?, primitive(bounds.into_dispatch())?);
         let kept = Kept { matrix, symmetric, own: self.own, s, bounds };
         let product = kept.product(&self.program);
-        Ok((tensor(product), Arc::new(kept)))
+        Ok((tensor(product), Box::new(move |grad, needs| self.gradients_on_gpu(&kept, &primitive(grad)?, needs))))
     }
+}
 
+impl Actions {
     /// For one input as rows and columns, all of its gradient is that of the rows, and the columns get zeros.
-    fn adjoint(
+    fn gradients_on_gpu(
         &self,
-        saved: Saved,
-        grad: DispatchTensor,
+        kept: &Kept,
+        grad: &CubeTensor,
         [x1, coefficients, s, x2]: [bool; 4],
     ) -> Result<[Option<DispatchTensor>; 4]> {
-        let (kept, grad) = (recall::<Kept>(saved)?, primitive(grad)?);
         let (p, c) = (kept.matrix.rows.shape()[1], kept.matrix.coefficients.shape()[0]);
         let features = |pulled: &Tensor<2>| pulled.clone().narrow(1, 0, p).into_dispatch();
         let in_s = |pulled: &Tensor<2>| {
@@ -126,14 +129,14 @@ impl DeviceOp<4> for Actions {
         };
         let totals = |pulled: &Tensor<2>| pulled.clone().narrow(1, p, c).sum_dim(0).reshape([c]);
         if kept.symmetric {
-            let pulled = kept.pull(&self.program, &grad, Of::Both);
+            let pulled = kept.pull(&self.program, grad, Of::Both);
             // Each pair of rows occurred twice.
             let coefficients = coefficients.then(|| (totals(&pulled) * 0.5).into_dispatch());
             let rest = x2.then(|| pulled.clone().narrow(1, 0, p).zeros_like().into_dispatch());
             return Ok([x1.then(|| features(&pulled)), coefficients, s.then(|| in_s(&pulled)), rest]);
         }
-        let columns = (x2 || s).then(|| kept.pull(&self.program, &grad, Of::Columns));
-        let rows = (x1 || (coefficients && columns.is_none())).then(|| kept.pull(&self.program, &grad, Of::Rows));
+        let columns = (x2 || s).then(|| kept.pull(&self.program, grad, Of::Columns));
+        let rows = (x1 || (coefficients && columns.is_none())).then(|| kept.pull(&self.program, grad, Of::Rows));
         let in_coefficients = if coefficients { columns.as_ref().or(rows.as_ref()).map(totals) } else { None };
         Ok([
             rows.as_ref().filter(|_| x1).map(features),

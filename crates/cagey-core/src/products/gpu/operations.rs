@@ -9,8 +9,7 @@ use burn::tensor::Tensor;
 
 use super::launch::{Cotangents, Matrix};
 use crate::error::Result;
-use crate::linalg::host::{Saved, recall};
-use crate::linalg::on_device::{DeviceOp, primitive, tensor};
+use crate::linalg::on_device::{DeviceOp, DeviceVjp, primitive, tensor};
 use crate::products::engine::program::Program;
 use crate::products::operations::dense::Dense;
 use crate::products::operations::matvec::Matvec;
@@ -56,43 +55,32 @@ fn pulled(
     Ok([rows, coefficients, columns])
 }
 
-/// Features, coefficients and V as given.
-struct Kept {
-    matrix: Matrix,
-    right: CubeTensor,
-}
-
 impl Matvec {
-    fn on_gpu(&self, matrix: Matrix, right: DispatchTensor) -> Result<(DispatchTensor, Saved)> {
-        let kept = Kept { matrix, right: primitive(right)? };
-        let product = kept.matrix.times(&self.program, kept.right.clone());
-        Ok((tensor(product), Arc::new(kept)))
-    }
-
-    fn gradients_on_gpu(
-        &self,
-        saved: Saved,
-        grad: DispatchTensor,
-        needs: [bool; 3],
-        in_v: bool,
-    ) -> Result<(Three, Option<DispatchTensor>)> {
-        let (Kept { matrix, right }, grad) = (&*recall::<Kept>(saved)?, primitive(grad)?);
-        let cotangents = |transposed: bool| {
-            let (left, right) = match (&matrix.columns, transposed) {
-                (None, _) => {
-                    let join = |a: &CubeTensor, b: &CubeTensor| {
-                        primitive(Tensor::cat(vec![matrix_of(a.clone()), matrix_of(b.clone())], 1).into_dispatch())
-                    };
-                    (join(&grad, right)?, join(right, &grad)?)
-                }
-                (_, false) => (grad.clone(), right.clone()),
-                (_, true) => (right.clone(), grad.clone()),
+    /// The product, and gradients in rows, coefficients, V and columns.
+    fn on_gpu(self: Arc<Self>, matrix: Matrix, right: DispatchTensor) -> Result<(DispatchTensor, DeviceVjp<4>)> {
+        let right = primitive(right)?;
+        let product = matrix.times(&self.program, right.clone());
+        let vjp = move |grad, [in_rows, in_coefficients, in_v, in_columns]: [bool; 4]| {
+            let grad = primitive(grad)?;
+            let cotangents = |transposed: bool| {
+                let (left, right) = match (&matrix.columns, transposed) {
+                    (None, _) => {
+                        let join = |a: &CubeTensor, b: &CubeTensor| {
+                            primitive(Tensor::cat(vec![matrix_of(a.clone()), matrix_of(b.clone())], 1).into_dispatch())
+                        };
+                        (join(&grad, &right)?, join(&right, &grad)?)
+                    }
+                    (_, false) => (grad.clone(), right.clone()),
+                    (_, true) => (right.clone(), grad.clone()),
+                };
+                Ok(Cotangents::InnerProducts { left, right })
             };
-            Ok(Cotangents::InnerProducts { left, right })
+            let needs = [in_rows, in_coefficients, in_columns];
+            let [rows, coefficients, columns] = pulled(&matrix, &self.program, cotangents, needs)?;
+            let v = in_v.then(|| tensor(matrix.transposed().times(&self.program, grad.clone())));
+            Ok([rows, coefficients, v, columns])
         };
-        let gradients = pulled(matrix, &self.program, cotangents, needs)?;
-        let in_v = in_v.then(|| tensor(matrix.transposed().times(&self.program, grad.clone())));
-        Ok((gradients, in_v))
+        Ok((tensor(product), Box::new(vjp)))
     }
 }
 
@@ -101,13 +89,13 @@ impl DeviceOp<3> for Matvec {
         false
     }
 
-    fn forward(&self, [x, coefficients, v]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
-        self.on_gpu(matrix(x, None, coefficients)?, v)
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, [x, coefficients, v]: [bool; 3]) -> Result<Three> {
-        let ([x, coefficients, _], v) = self.gradients_on_gpu(saved, grad, [x, coefficients, false], v)?;
-        Ok([x, coefficients, v])
+    fn forward(self: Arc<Self>, [x, coefficients, v]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
+        let (product, vjp) = self.on_gpu(matrix(x, None, coefficients)?, v)?;
+        let vjp = |grad, [x, coefficients, v]: [bool; 3]| {
+            let [x, coefficients, v, _] = vjp(grad, [x, coefficients, v, false])?;
+            Ok([x, coefficients, v])
+        };
+        Ok((product, Box::new(vjp)))
     }
 }
 
@@ -116,37 +104,31 @@ impl DeviceOp<4> for Matvec {
         false
     }
 
-    fn forward(&self, [x1, coefficients, v, x2]: [DispatchTensor; 4]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(
+        self: Arc<Self>,
+        [x1, coefficients, v, x2]: [DispatchTensor; 4],
+    ) -> Result<(DispatchTensor, DeviceVjp<4>)> {
         self.on_gpu(matrix(x1, Some(x2), coefficients)?, v)
-    }
-
-    fn adjoint(
-        &self,
-        saved: Saved,
-        grad: DispatchTensor,
-        [x1, coefficients, v, x2]: [bool; 4],
-    ) -> Result<[Option<DispatchTensor>; 4]> {
-        let ([x1, coefficients, x2], v) = self.gradients_on_gpu(saved, grad, [x1, coefficients, x2], v)?;
-        Ok([x1, coefficients, v, x2])
     }
 }
 
 impl Dense {
-    fn on_gpu(&self, matrix: Matrix) -> (DispatchTensor, Saved) {
-        (tensor(matrix.entries(&self.program)), Arc::new(matrix))
-    }
-
-    fn gradients_on_gpu(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<Three> {
-        let (matrix, grad): (_, Tensor<2>) = (recall::<Matrix>(saved)?, Tensor::from_dispatch(grad));
-        let cotangents = |transposed: bool| {
-            let given = match (&matrix.columns, transposed) {
-                (None, _) => grad.clone() + grad.clone().transpose(),
-                (_, false) => grad.clone(),
-                (_, true) => grad.clone().transpose(),
+    /// The matrix, and gradients in rows, coefficients and columns.
+    fn on_gpu(self: Arc<Self>, matrix: Matrix) -> (DispatchTensor, DeviceVjp<3>) {
+        let value = tensor(matrix.entries(&self.program));
+        let vjp = move |grad, needs: [bool; 3]| {
+            let grad: Tensor<2> = Tensor::from_dispatch(grad);
+            let cotangents = |transposed: bool| {
+                let given = match (&matrix.columns, transposed) {
+                    (None, _) => grad.clone() + grad.clone().transpose(),
+                    (_, false) => grad.clone(),
+                    (_, true) => grad.clone().transpose(),
+                };
+                Ok(Cotangents::Given(primitive(given.into_dispatch())?))
             };
-            Ok(Cotangents::Given(primitive(given.into_dispatch())?))
+            pulled(&matrix, &self.program, cotangents, needs)
         };
-        pulled(&matrix, &self.program, cotangents, needs)
+        (value, Box::new(vjp))
     }
 }
 
@@ -155,18 +137,13 @@ impl DeviceOp<2> for Dense {
         false
     }
 
-    fn forward(&self, [x, coefficients]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
-        Ok(self.on_gpu(matrix(x, None, coefficients)?))
-    }
-
-    fn adjoint(
-        &self,
-        saved: Saved,
-        grad: DispatchTensor,
-        [x, coefficients]: [bool; 2],
-    ) -> Result<[Option<DispatchTensor>; 2]> {
-        let [x, coefficients, _] = self.gradients_on_gpu(saved, grad, [x, coefficients, false])?;
-        Ok([x, coefficients])
+    fn forward(self: Arc<Self>, [x, coefficients]: [DispatchTensor; 2]) -> Result<(DispatchTensor, DeviceVjp<2>)> {
+        let (value, vjp) = self.on_gpu(matrix(x, None, coefficients)?);
+        let vjp = |grad, [x, coefficients]: [bool; 2]| {
+            let [x, coefficients, _] = vjp(grad, [x, coefficients, false])?;
+            Ok([x, coefficients])
+        };
+        Ok((value, Box::new(vjp)))
     }
 }
 
@@ -175,11 +152,7 @@ impl DeviceOp<3> for Dense {
         false
     }
 
-    fn forward(&self, [x1, coefficients, x2]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, [x1, coefficients, x2]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
         Ok(self.on_gpu(matrix(x1, Some(x2), coefficients)?))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<Three> {
-        self.gradients_on_gpu(saved, grad, needs)
     }
 }

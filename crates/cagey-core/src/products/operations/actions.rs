@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::host::{HostOp, Vjp, apply4};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
@@ -15,7 +15,7 @@ use crate::products::drivers::sparse;
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::program::Program;
 use crate::products::engine::sweep::{Sweep, scale};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 
 /// K(x1, x2) S `[n, i]`, for inputs lowered from the same kernel.
 pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
@@ -58,9 +58,9 @@ struct SavedActions<T> {
 }
 
 impl HostOp<4> for Actions {
-    fn forward(&self, [x1, coefficients, s, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x1, coefficients, s, x2]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         with_real!(x1.dtype(), T => {
-            let [n, p] = [x1.shape()[0], x1.shape()[1]];
+            let ([n, p], i) = ([x1.shape()[0], x1.shape()[1]], self.offsets.len() - 1);
             let kept = SavedActions::<T> {
                 x1: into_vec(x1)?,
                 coefficients: into_vec(coefficients)?,
@@ -68,38 +68,34 @@ impl HostOp<4> for Actions {
                 x2: into_vec(x2)?,
                 p,
             };
-            let mut value = T::vectorised(ActionsForward { op: self, kept: &kept });
+            let mut value = T::vectorised(ActionsForward { op: &self, kept: &kept });
             scale(&mut value, self.program.factor(&kept.coefficients));
-            Ok((TensorData::new(value, [self.offsets.len() - 1, n]), Arc::new(kept) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        with_real!(grad.dtype(), T => {
-            let kept = recall::<SavedActions<T>>(saved)?;
-            let (n, m, p) = (kept.x1.len() / kept.p, kept.s.len(), kept.p);
-            let part = T::vectorised(ActionsAdjoint { op: self, kept: &kept, grad: &into_vec(grad)? });
-            let factor = self.program.factor(&kept.coefficients);
-            let mut x2: Vec<T> = part.rows.chunks_exact(p + 1).flat_map(|row| &row[..p]).copied().collect();
-            let mut s: Vec<T> = part.rows.chunks_exact(p + 1).map(|row| row[p]).collect();
-            let mut x1 = part.columns;
-            let mut coefficients: Vec<f64> = part.coefficients.iter().map(|c| c * factor.f64()).collect();
-            let along = kept.s.iter().zip(&s).map(|(a, b)| a.f64() * b.f64()).sum();
-            self.program.pull_factor(along, &mut coefficients);
-            [&mut x1, &mut x2, &mut s].into_iter().for_each(|g| scale(g, factor));
-            let length = coefficients.len();
-            let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
-            Ok([
-                Some(TensorData::new(x1, [n, p])),
-                Some(TensorData::new(coefficients, [length])),
-                Some(TensorData::new(s, [m])),
-                Some(TensorData::new(x2, [m, p])),
-            ])
+            let vjp = move |grad, _needs: [bool; 4]| {
+                let m = kept.s.len();
+                let part = T::vectorised(ActionsAdjoint { op: &self, kept: &kept, grad: &into_vec(grad)? });
+                let factor = self.program.factor(&kept.coefficients);
+                let mut x2: Vec<T> = part.rows.chunks_exact(p + 1).flat_map(|row| &row[..p]).copied().collect();
+                let mut s: Vec<T> = part.rows.chunks_exact(p + 1).map(|row| row[p]).collect();
+                let mut x1 = part.columns;
+                let mut coefficients: Vec<f64> = part.coefficients.iter().map(|c| c * factor.f64()).collect();
+                let along = kept.s.iter().zip(&s).map(|(a, b)| a.f64() * b.f64()).sum();
+                self.program.pull_factor(along, &mut coefficients);
+                [&mut x1, &mut x2, &mut s].into_iter().for_each(|g| scale(g, factor));
+                let length = coefficients.len();
+                let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+                Ok([
+                    Some(TensorData::new(x1, [n, p])),
+                    Some(TensorData::new(coefficients, [length])),
+                    Some(TensorData::new(s, [m])),
+                    Some(TensorData::new(x2, [m, p])),
+                ])
+            };
+            Ok((TensorData::new(value, [i, n]), Box::new(vjp)))
         })
     }
 
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<4>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<4>>> {
         Some(self)
     }
 }

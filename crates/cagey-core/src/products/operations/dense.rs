@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Saved, apply2, apply3};
+use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
@@ -18,7 +18,7 @@ use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
 use crate::products::engine::schedule::Schedule;
 use crate::products::engine::sweep::{At, Sweep, Visitor, scale};
 use crate::products::engine::tile::{GROUP, PANEL, panel, wide};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 /// The covariance of two inputs lowered from the same kernel, `[n, m]`.
@@ -59,63 +59,56 @@ pub struct Gradients<T> {
 }
 
 impl HostOp<2> for Dense {
-    fn forward(&self, [x, coefficients]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
-        with_real!(x.dtype(), T => self.value::<T>(x, coefficients, None))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        with_real!(grad.dtype(), T => {
-            let [x, coefficients, _] = self.gradients::<T>(saved, grad)?;
+    fn forward(self: Arc<Self>, [x, coefficients]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
+        let (value, vjp) = with_real!(x.dtype(), T => self.value::<T>(x, coefficients, None))?;
+        let vjp = |grad, [x, coefficients]: [bool; 2]| {
+            let [x, coefficients, _] = vjp(grad, [x, coefficients, false])?;
             Ok([x, coefficients])
-        })
+        };
+        Ok((value, Box::new(vjp)))
     }
 
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
         Some(self)
     }
 }
 
 impl HostOp<3> for Dense {
-    fn forward(&self, [x1, coefficients, x2]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x1, coefficients, x2]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, Some(x2)))
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad))
-    }
-
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
         Some(self)
     }
 }
 
 impl Dense {
+    /// The matrix, and gradients in x1, coefficients and x2.
     fn value<T: Number>(
-        &self,
+        self: Arc<Self>,
         x1: TensorData,
         coefficients: TensorData,
         x2: Option<TensorData>,
-    ) -> Result<(TensorData, Saved)> {
+    ) -> Result<(TensorData, Vjp<3>)> {
         let p = x1.shape()[1];
         let x2 = x2.map(into_vec).transpose()?;
         let kept = Operands::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
         let value = kept.matrix(&self.program);
-        Ok((TensorData::new(value, [kept.rows(), kept.columns()]), Arc::new(kept)))
-    }
-
-    fn gradients<T: Number>(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 3]> {
-        let kept = recall::<Operands<T>>(saved)?;
-        let (n, m, p) = (kept.rows(), kept.columns(), kept.p);
-        let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
-        let length = coefficients.len();
-        let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
-        Ok([
-            Some(TensorData::new(x1, [n, p])),
-            Some(TensorData::new(coefficients, [length])),
-            kept.x2.is_some().then(|| TensorData::new(x2, [m, p])),
-        ])
+        let (n, m) = (kept.rows(), kept.columns());
+        let vjp = move |grad, _needs: [bool; 3]| {
+            let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
+            let length = coefficients.len();
+            let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+            Ok([
+                Some(TensorData::new(x1, [n, p])),
+                Some(TensorData::new(coefficients, [length])),
+                kept.x2.is_some().then(|| TensorData::new(x2, [m, p])),
+            ])
+        };
+        Ok((TensorData::new(value, [n, m]), Box::new(vjp)))
     }
 }
 

@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::real::{dot, into_vec};
 use crate::products::drivers::pairs::Sets;
 use crate::products::engine::program::Program;
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 /// For every row, its neighbours among the inducing inputs. Each row has a list of indices; all lists have the same
@@ -51,7 +51,6 @@ pub fn packed(
     apply4(op, features(x), coefficients(x), q, features(z))
 }
 
-#[derive(Debug)]
 struct Local {
     program: Program,
     neighbours: Arc<Neighbours>,
@@ -86,13 +85,6 @@ struct Row {
 struct Neighbourhoods {
     points: Vec<Vec<f64>>,
     rows: Vec<Row>,
-}
-
-struct SavedLocal {
-    inputs: Inputs,
-    parts: Vec<Neighbourhoods>,
-    /// Rows of each part except the last.
-    size: usize,
 }
 
 /// The pairs of a row (point 0) and its neighbours (points 1 to h): each neighbour with the row, with the earlier
@@ -241,7 +233,7 @@ impl Local {
 }
 
 impl HostOp<4> for Local {
-    fn forward(&self, [x, coefficients, q, z]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x, coefficients, q, z]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         let ([b, p], u) = ([x.shape()[0], x.shape()[1]], z.shape()[0]);
         let mut mean = into_vec::<f64>(q)?;
         let root = mean.split_off(u);
@@ -261,13 +253,20 @@ impl HostOp<4> for Local {
         let (parts, values): (Vec<Neighbourhoods>, Vec<_>) = parts.into_iter().unzip();
         let rows = || values.iter().flatten();
         let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
-        Ok((TensorData::new(values, [3 * b]), Arc::new(SavedLocal { inputs, parts, size })))
+        let vjp = move |grad, _needs: [bool; 4]| Ok(self.gradients(&inputs, &parts, size, &into_vec::<f64>(grad)?));
+        Ok((TensorData::new(values, [3 * b]), Box::new(vjp)))
     }
+}
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let state = recall::<SavedLocal>(saved)?;
-        let SavedLocal { inputs, parts, size } = &*state;
-        let grad = into_vec::<f64>(grad)?;
+impl Local {
+    /// Gradients in x, coefficients, q and z; each part except the last has `size` rows.
+    fn gradients(
+        &self,
+        inputs: &Inputs,
+        parts: &[Neighbourhoods],
+        size: usize,
+        grad: &[f64],
+    ) -> [Option<TensorData>; 4] {
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
         let pairs = pairs(h);
         let part = |(k, part): (usize, &Neighbourhoods)| {
@@ -304,11 +303,11 @@ impl HostOp<4> for Local {
             }
         }
         let (length, q) = (in_coefficients.len(), in_q.len());
-        Ok([
+        [
             Some(TensorData::new(in_x, [b, p])),
             Some(TensorData::new(in_coefficients, [length])),
             Some(TensorData::new(in_q, [q])),
             Some(TensorData::new(in_z, [u, p])),
-        ])
+        ]
     }
 }

@@ -6,8 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-pub use crate::linalg::host::recall;
-use crate::linalg::host::{HostOp, Saved, apply3, apply4};
+use crate::linalg::host::{HostOp, Vjp, apply3, apply4};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{into_vec, with_real};
@@ -58,51 +57,41 @@ struct SavedMatvec<T> {
 }
 
 impl HostOp<3> for Matvec {
-    fn forward(&self, [x, coefficients, v]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        with_real!(x.dtype(), T => self.value::<T>(x, coefficients, v, None))
-    }
-
-    fn adjoint(
-        &self,
-        saved: Saved,
-        grad: TensorData,
-        [x, coefficients, v]: [bool; 3],
-    ) -> Result<[Option<TensorData>; 3]> {
-        with_real!(grad.dtype(), T => {
-            let [x, coefficients, v, _] = self.gradients::<T>(saved, grad, [x, coefficients, v, false])?;
+    fn forward(self: Arc<Self>, [x, coefficients, v]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let (value, vjp) = with_real!(x.dtype(), T => self.value::<T>(x, coefficients, v, None))?;
+        let vjp = |grad, [x, coefficients, v]: [bool; 3]| {
+            let [x, coefficients, v, _] = vjp(grad, [x, coefficients, v, false])?;
             Ok([x, coefficients, v])
-        })
+        };
+        Ok((value, Box::new(vjp)))
     }
 
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
         Some(self)
     }
 }
 
 impl HostOp<4> for Matvec {
-    fn forward(&self, [x1, coefficients, v, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x1, coefficients, v, x2]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, v, Some(x2)))
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad, needs))
-    }
-
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<4>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<4>>> {
         Some(self)
     }
 }
 
 impl Matvec {
+    /// The product, and gradients in x1, coefficients, V and x2.
     fn value<T: Number>(
-        &self,
+        self: Arc<Self>,
         x1: TensorData,
         coefficients: TensorData,
         v: TensorData,
         x2: Option<TensorData>,
-    ) -> Result<(TensorData, Saved)> {
+    ) -> Result<(TensorData, Vjp<4>)> {
         let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
         let x2 = x2.map(into_vec).transpose()?;
         let kept =
@@ -117,20 +106,19 @@ impl Matvec {
             t,
             unscaled: false,
         });
-        Ok((TensorData::new(value, [n, t]), Arc::new(kept)))
+        let vjp = move |grad, needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<T>(grad)?, needs));
+        Ok((TensorData::new(value, [n, t]), Box::new(vjp)))
     }
 
     /// Gradients in x1, coefficients, V and x2, if wanted.
     fn gradients<T: Number>(
         &self,
-        saved: Saved,
-        grad: TensorData,
+        kept: &SavedMatvec<T>,
+        grad: &[T],
         [in_x1, in_coefficients, in_v, in_x2]: [bool; 4],
-    ) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<SavedMatvec<T>>(saved)?;
+    ) -> [Option<TensorData>; 4] {
         let SavedMatvec { p, t, .. } = *kept;
         let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
-        let grad = into_vec::<T>(grad)?;
         let (mut x1, mut x2, mut v, along);
         let mut coefficients = vec![0.0; kept.coefficients.len()];
         if in_x1 || in_x2 || (in_coefficients && !self.program.is_scaled_profile()) {
@@ -141,7 +129,7 @@ impl Matvec {
                 x2: kept.x2.as_deref(),
                 p,
                 v: &kept.v,
-                grad: &grad,
+                grad,
                 t,
                 in_v,
             });
@@ -155,7 +143,7 @@ impl Matvec {
                 x1: kept.x2.as_deref().unwrap_or(&kept.x1),
                 x2: kept.x2.is_some().then_some(&kept.x1),
                 p,
-                v: &grad,
+                v: grad,
                 t,
                 unscaled: true,
             });
@@ -168,11 +156,11 @@ impl Matvec {
         [&mut x1, &mut x2, &mut v].into_iter().for_each(|g| scale(g, factor));
         let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
         let length = coefficients.len();
-        Ok([
+        [
             in_x1.then(|| TensorData::new(x1, [n, p])),
             in_coefficients.then(|| TensorData::new(coefficients, [length])),
             in_v.then(|| TensorData::new(v, [m, t])),
             in_x2.then(|| TensorData::new(x2, [m, p])),
-        ])
+        ]
     }
 }

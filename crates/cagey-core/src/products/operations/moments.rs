@@ -15,11 +15,11 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::real::into_vec;
 use crate::products::engine::program::Program;
 use crate::products::operations::dense::{Gradients, Operands};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 /// A Aᵀ and A t, one after another; `rows [n, 2]` holds s and t. Everything is in f64.
@@ -28,7 +28,6 @@ pub fn packed(x: &Lowered, z: &Lowered, rows: &Tensor<2>, budget: usize) -> Resu
     apply4(op, features(x), coefficients(x), rows.clone(), features(z))
 }
 
-#[derive(Debug)]
 struct Moments {
     program: Program,
     budget: usize,
@@ -110,7 +109,7 @@ fn scale(matrix: &mut [f64], s: &[f64]) {
 }
 
 impl HostOp<4> for Moments {
-    fn forward(&self, [x, coefficients, rows, z]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x, coefficients, rows, z]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         let p = x.shape()[1];
         let rows = into_vec::<f64>(rows)?;
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
@@ -141,16 +140,17 @@ impl HostOp<4> for Moments {
         kept.whole = keep.then_some(whole);
         transpose::mirror(view_mut(&mut results[..m * m], m));
         kept.results.clone_from(&results);
-        Ok((TensorData::new(results, [m * m + m]), Arc::new(kept)))
+        let vjp = move |grad, _needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<f64>(grad)?));
+        Ok((TensorData::new(results, [m * m + m]), Box::new(vjp)))
     }
+}
 
+impl Moments {
     /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ. So Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, from which K̄_ZZ is computed,
     /// needs no rows. K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the product
     /// of K_ZX and C in column j.
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<SavedMoments>(saved)?;
+    fn gradients(&self, kept: &SavedMoments, grad: &[f64]) -> [Option<TensorData>; 4] {
         let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);
-        let grad = into_vec::<f64>(grad)?;
         let ((square, projected), (q, b)) = (grad.split_at(m * m), kept.results.split_at(m * m));
         let both: Vec<f64> = (0..m * m).map(|e| square[e] + square[e % m * m + e / m]).collect();
         let lower = view(&kept.lower, m);
@@ -190,11 +190,11 @@ impl HostOp<4> for Moments {
         let Pulled { in_rows, covariances } = shares.into_iter().flatten().fold(start, Pulled::join);
         let Gradients { x1: in_z, x2: in_x, coefficients: in_coefficients } = covariances;
         let length = in_coefficients.len();
-        Ok([
+        [
             Some(TensorData::new(in_x, [n, p])),
             Some(TensorData::new(in_coefficients, [length])),
             Some(TensorData::new(in_rows, [n, 2])),
             Some(TensorData::new(in_z, [m, p])),
-        ])
+        ]
     }
 }

@@ -1,21 +1,20 @@
 //! Matrix operations written on tensors; they run on the device of the tensors.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use burn::backend::DispatchTensor;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::device::Compute;
 use crate::device::transfers::read;
 use crate::error::Result;
-use crate::linalg::host::{HostOp, Saved, recall};
+use crate::linalg::host::{HostOp, Vjp};
 #[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::on_device::{DeviceOp, DeviceVjp};
 
 /// An operation on `N` matrices, with its adjoint, on tensors that record no gradients.
-pub trait TensorOp<const N: usize>: Debug + Send + Sync + 'static {
+pub trait TensorOp<const N: usize>: Send + Sync + 'static {
     /// The device for matrices that come as host buffers.
     fn compute(&self) -> Compute;
 
@@ -31,29 +30,26 @@ pub trait TensorOp<const N: usize>: Debug + Send + Sync + 'static {
 pub struct OnTensors<O>(pub O);
 
 impl<const N: usize, O: TensorOp<N>> HostOp<N> for OnTensors<O> {
-    fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, inputs: [TensorData; N]) -> Result<(TensorData, Vjp<N>)> {
         let device = self.0.compute().device()?;
-        let inputs = inputs.map(|data| {
+        let tensor = |data: TensorData, device: &Device| {
             let dtype = data.dtype();
-            Tensor::<2>::from_data(data, (&device, dtype))
-        });
+            Tensor::<2>::from_data(data, (device, dtype))
+        };
+        let inputs = inputs.map(|data| tensor(data, &device));
         let value = self.0.value(&inputs)?;
-        Ok((read(value)?, Arc::new(inputs)))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; N]) -> Result<[Option<TensorData>; N]> {
-        let (device, dtype) = (self.0.compute().device()?, grad.dtype());
-        let inputs = recall::<[Tensor<2>; N]>(saved)?;
-        let slopes = self.0.slopes(&inputs, Tensor::from_data(grad, (&device, dtype)))?;
-        let mut all = [const { None }; N];
-        for (to, from) in all.iter_mut().zip(slopes) {
-            *to = from.map(read).transpose()?;
-        }
-        Ok(all)
+        let vjp = move |grad, _needs| {
+            let mut all = [const { None }; N];
+            for (to, from) in all.iter_mut().zip(self.0.slopes(&inputs, tensor(grad, &device))?) {
+                *to = from.map(read).transpose()?;
+            }
+            Ok(all)
+        };
+        Ok((read(value)?, Box::new(vjp)))
     }
 
     #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<N>> {
+    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<N>>> {
         Some(self)
     }
 }
@@ -64,14 +60,13 @@ impl<const N: usize, O: TensorOp<N>> DeviceOp<N> for OnTensors<O> {
         false
     }
 
-    fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)> {
+    fn forward(self: Arc<Self>, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, DeviceVjp<N>)> {
         let inputs = inputs.map(Tensor::<2>::from_dispatch);
-        Ok((self.0.value(&inputs)?.into_dispatch(), Arc::new(inputs)))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]> {
-        let inputs = recall::<[Tensor<2>; N]>(saved)?;
-        let slopes = self.0.slopes(&inputs, Tensor::from_dispatch(grad))?;
-        Ok(slopes.map(|slope| slope.map(Tensor::into_dispatch)))
+        let value = self.0.value(&inputs)?.into_dispatch();
+        let vjp = move |grad, _needs| {
+            let slopes = self.0.slopes(&inputs, Tensor::from_dispatch(grad))?;
+            Ok(slopes.map(|slope| slope.map(Tensor::into_dispatch)))
+        };
+        Ok((value, Box::new(vjp)))
     }
 }

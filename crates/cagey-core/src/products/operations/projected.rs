@@ -2,20 +2,20 @@
 //!
 //! K S is in the precision of the data; sums over it are in f64.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Saved, apply3};
+use crate::linalg::host::{HostOp, Vjp, apply3};
 use crate::linalg::real::{Real, dot, into_vec, with_real};
 use crate::products::blocks::{BlockSparse, owners};
 use crate::products::drivers::projections::{Frame, Inputs, Projections, Total};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::strips::{RowsTimesS, Strip};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 /// Sᵀ K S `[i, i]` in f64, with chunks that fit `budget` bytes.
@@ -24,49 +24,43 @@ pub fn square(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<
     apply3(op, features(lowered), coefficients(lowered), blocks.values().clone())
 }
 
-#[derive(Debug)]
 struct Square(Frame);
 
 /// The inputs as given, the result without the kernel's factor, and (K S)ᵀ if it fits.
 struct SavedSquare<T> {
     inputs: Inputs<T>,
     square: Vec<f64>,
-    whole: Mutex<Option<Vec<RowsTimesS<T>>>>,
+    whole: Option<Vec<RowsTimesS<T>>>,
 }
 
 impl HostOp<3> for Square {
-    fn forward(&self, [x, coefficients, s]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x, coefficients, s]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(x.dtype(), T => {
             let p = x.shape()[1];
             let inputs = Inputs::<T> { x: into_vec(x)?, p, coefficients: into_vec(coefficients)?, s: into_vec(s)? };
             let (square, whole) = T::vectorised(ProjectedForward(self.0.of(&inputs)));
             let (i, factor) = (self.0.blocks(), self.0.program.factor(&inputs.coefficients).f64());
             let scaled: Vec<f64> = square.iter().map(|v| v * factor).collect();
-            let kept = SavedSquare { inputs, square, whole: Mutex::new(whole) };
-            Ok((TensorData::new(scaled, [i, i]), Arc::new(kept) as Saved))
+            let kept = SavedSquare { inputs, square, whole };
+            let vjp = move |grad, _needs: [bool; 3]| Ok(self.gradients(kept, &into_vec::<f64>(grad)?));
+            Ok((TensorData::new(scaled, [i, i]), Box::new(vjp)))
         })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        let grad = into_vec::<f64>(grad)?;
-        match saved.downcast::<SavedSquare<f64>>() {
-            Ok(kept) => self.gradients(&kept, &grad),
-            Err(saved) => self.gradients(&*recall::<SavedSquare<f32>>(saved)?, &grad),
-        }
     }
 }
 
 impl Square {
-    fn gradients<T: Number>(&self, kept: &SavedSquare<T>, grad: &[f64]) -> Result<[Option<TensorData>; 3]> {
+    fn gradients<T: Number>(&self, kept: SavedSquare<T>, grad: &[f64]) -> [Option<TensorData>; 3] {
+        let along = dot(grad, &kept.square);
+        let (n, p) = (kept.inputs.s.len(), kept.inputs.p);
         let mut total = T::vectorised(ProjectedAdjoint { op: self, kept, grad });
-        self.0.program.pull_factor(dot(grad, &kept.square), &mut total.coefficients);
-        let (n, p, length) = (kept.inputs.s.len(), kept.inputs.p, total.coefficients.len());
+        self.0.program.pull_factor(along, &mut total.coefficients);
+        let length = total.coefficients.len();
         let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
-        Ok([
+        [
             Some(TensorData::new(total.x, [n, p])),
             Some(TensorData::new(coefficients, [length])),
             Some(TensorData::new(total.s, [n])),
-        ])
+        ]
     }
 }
 
@@ -83,7 +77,7 @@ impl<T: Number> Work<T> for ProjectedForward<'_, T> {
 
 struct ProjectedAdjoint<'a, T> {
     op: &'a Square,
-    kept: &'a SavedSquare<T>,
+    kept: SavedSquare<T>,
     grad: &'a [f64],
 }
 
@@ -92,14 +86,13 @@ impl<T: Number> Work<T> for ProjectedAdjoint<'_, T> {
     type Output = Total<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let Self { op, kept, grad } = self;
-        let (i, factor) = (op.0.blocks(), op.0.program.factor(&kept.inputs.coefficients).f64());
+        let Self { op, kept: SavedSquare { inputs, whole, .. }, grad } = self;
+        let (i, factor) = (op.0.blocks(), op.0.program.factor(&inputs.coefficients).f64());
         // The result is symmetrised, so its cotangent is, too.
         let grad: Vec<f64> = (0..i * i).map(|e| 0.5 * factor * (grad[e] + grad[e % i * i + e / i])).collect();
-        let (owners, s) = (owners(&op.0.offsets), &kept.inputs.s);
+        let (owners, s) = (owners(&op.0.offsets), &inputs.s);
         let mut direct = vec![0.0; s.len()];
-        let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut total = op.0.of(&kept.inputs).adjoint::<L>(saved, |parts, _| {
+        let mut total = op.0.of(&inputs).adjoint::<L>(whole, |parts, _| {
             let strips: Vec<_> = parts.iter_mut().flat_map(RowsTimesS::strips_mut).collect();
             let gradients = threads::map(strips.into_par_iter(), |mut strip| {
                 let rows = strip.rows.clone();

@@ -4,20 +4,20 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::kernels::form::Lowered;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply5};
+use crate::linalg::host::{HostOp, Vjp, apply5};
 use crate::linalg::marginals::{self, Normal, Projected, Root, Slopes};
 use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
 use crate::linalg::{Factor, jitter, lower, whiten};
 use crate::products::engine::lanes::Number;
 use crate::products::engine::program::Program;
 use crate::products::operations::dense::{Gradients, Operands};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 /// Solves with L may be in f32 if the squared ratio of L's smallest to its largest diagonal entry is at least this.
@@ -35,7 +35,6 @@ pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, sin
     Ok(Projected::apart(&packed))
 }
 
-#[derive(Debug)]
 struct Whitened {
     program: Program,
     single: bool,
@@ -86,18 +85,8 @@ struct InInputs {
     root: Vec<f64>,
 }
 
-/// The forward pass's results that the adjoint needs.
-trait Reverse: Send + Sync {
-    /// The gradients; those in the covariances only if wanted.
-    fn reverse(&self, program: &Program, grad: &[f64], covariances: bool) -> InInputs;
-}
-
-struct SavedWhitened {
-    reverse: Box<dyn Reverse>,
-    /// The number of rows of Z, of rows of x, and of features.
-    shape: [usize; 3],
-    dtypes: [DType; 5],
-}
+/// The gradients, given the cotangents; those in the covariances only if wanted.
+type Reverse = Box<dyn FnOnce(&[f64], bool) -> InInputs + Send>;
 
 /// Rows of x that go through all steps together, so that their columns of A and C stay in a thread's cache.
 const ROWS: usize = 256;
@@ -129,8 +118,8 @@ fn well_conditioned(lower: &[f64]) -> bool {
 }
 
 impl<W: Number, T: Real> Steps<W, T> {
-    /// The numbers to keep, and the packed results.
-    fn run(program: &Program, lower: Vec<f64>, inputs: Inputs, q: Q<T>) -> (Box<dyn Reverse>, Vec<f64>) {
+    /// The packed results and their adjoint.
+    fn run(op: Arc<Whitened>, lower: Vec<f64>, inputs: Inputs, q: Q<T>) -> (Vec<f64>, Reverse) {
         let (Inputs { z, coefficients, x, p }, Q { normal, transposed }) = (inputs, q);
         let m = normal.mean.len();
         let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
@@ -138,7 +127,7 @@ impl<W: Number, T: Real> Steps<W, T> {
         let gram = Operands { x1: z, x2: None, coefficients, p };
         let rows = (x.len() / p).div_ceil(BLOCKS).max(ROWS);
         let blocks = threads::map(x.par_chunks(rows * p), |x| {
-            let (mut a, b) = (gram.with(x).matrix(program), x.len() / p);
+            let (mut a, b) = (gram.with(x).matrix(&op.program), x.len() / p);
             solve::lower(view(&lower, m), view_mut(&mut a, b));
             let rounded = same::<T>(&a).is_none().then(|| rounded(&a));
             let marginals::Block { shift, change, c } = normal.block(&transposed, both(&a, rounded.as_deref()), b);
@@ -152,21 +141,10 @@ impl<W: Number, T: Real> Steps<W, T> {
         }
         out.extend(changes);
         out.push(normal.divergence());
-        (Box::new(Self { gram, lower, normal, blocks: kept }), out)
+        let steps = Self { gram, lower, normal, blocks: kept };
+        (out, Box::new(move |grad, covariances| steps.reverse(&op.program, grad, covariances)))
     }
-}
 
-/// The vector itself, if it is one of T.
-fn same<T: Real>(values: &dyn Any) -> Option<&[T]> {
-    values.downcast_ref::<Vec<T>>().map(Vec::as_slice)
-}
-
-/// A in the precision of the products.
-fn both<'a, T: Real>(a: &'a dyn Any, rounded: Option<&'a [T]>) -> &'a [T] {
-    rounded.or_else(|| same(a)).unwrap_or_default()
-}
-
-impl<W: Number, T: Real> Reverse for Steps<W, T> {
     fn reverse(&self, program: &Program, grad: &[f64], covariances: bool) -> InInputs {
         let blocks: Vec<_> =
             self.blocks.iter().map(|block| (both(&block.a, block.rounded.as_deref()), block.c.as_slice())).collect();
@@ -187,6 +165,16 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
     }
 }
 
+/// The vector itself, if it is one of T.
+fn same<T: Real>(values: &dyn Any) -> Option<&[T]> {
+    values.downcast_ref::<Vec<T>>().map(Vec::as_slice)
+}
+
+/// A in the precision of the products.
+fn both<'a, T: Real>(a: &'a dyn Any, rounded: Option<&'a [T]>) -> &'a [T] {
+    rounded.or_else(|| same(a)).unwrap_or_default()
+}
+
 /// The sums of the contributions of K_ZZ and of the blocks of K_ZX.
 fn together<W: Real>(own: Gradients<W>, others: Vec<Gradients<W>>) -> InCovariances {
     let mut z: Vec<f64> = own.x1.iter().map(|g| g.f64()).collect();
@@ -200,7 +188,7 @@ fn together<W: Real>(own: Gradients<W>, others: Vec<Gradients<W>>) -> InCovarian
 }
 
 impl HostOp<5> for Whitened {
-    fn forward(&self, inputs: [TensorData; 5]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, inputs: [TensorData; 5]) -> Result<(TensorData, Vjp<5>)> {
         let dtypes = inputs.each_ref().map(TensorData::dtype);
         let [z, coefficients, x, mean, root] = inputs;
         let ([m, p], b) = ([z.shape()[0], z.shape()[1]], x.shape()[0]);
@@ -210,35 +198,30 @@ impl HostOp<5> for Whitened {
             return Err(Error::shape("q", want, format!("{means} and {length} numbers")));
         }
         let inputs = Inputs { z: into_vec(z)?, coefficients: into_vec(coefficients)?, x: into_vec(x)?, p };
-        let (mean, root) = (widened(mean)?, widened(root)?);
-        let (reverse, out) = if self.single {
-            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
+        let (mean, root, program) = (widened(mean)?, widened(root)?, &self.program);
+        let (out, reverse) = if self.single {
+            let (lower, q) = inputs.factor(program, mean, &root)?;
             if well_conditioned(&lower) {
-                Steps::<f32, f32>::run(&self.program, lower, inputs, q)
+                Steps::<f32, f32>::run(self, lower, inputs, q)
             } else {
-                Steps::<f64, f32>::run(&self.program, lower, inputs, q)
+                Steps::<f64, f32>::run(self, lower, inputs, q)
             }
         } else {
-            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
-            Steps::<f64, f64>::run(&self.program, lower, inputs, q)
+            let (lower, q) = inputs.factor(program, mean, &root)?;
+            Steps::<f64, f64>::run(self, lower, inputs, q)
         };
-        let state = SavedWhitened { reverse, shape: [m, b, p], dtypes };
-        Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Arc::new(state)))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
-        let state = recall::<SavedWhitened>(saved)?;
-        let ([m, b, p], dtypes) = (state.shape, state.dtypes);
-        let InInputs { covariances, mean, root } =
-            state.reverse.reverse(&self.program, &widened(grad)?, needs[..3].contains(&true));
-        let [z, coefficients, x] = covariances.map_or([const { None }; 3], |all| all.map(Some));
-        let lengths = [coefficients.as_ref().map_or(0, Vec::len), root.len()];
-        Ok([
-            z.map(|z| narrowed(z, &[m, p], dtypes[0])),
-            coefficients.map(|c| narrowed(c, &lengths[..1], dtypes[1])),
-            x.map(|x| narrowed(x, &[b, p], dtypes[2])),
-            needs[3].then(|| narrowed(mean, &[m], dtypes[3])),
-            needs[4].then(|| narrowed(root, &lengths[1..], dtypes[4])),
-        ])
+        let vjp = move |grad, needs: [bool; 5]| {
+            let InInputs { covariances, mean, root } = reverse(&widened(grad)?, needs[..3].contains(&true));
+            let [z, coefficients, x] = covariances.map_or([const { None }; 3], |all| all.map(Some));
+            let lengths = [coefficients.as_ref().map_or(0, Vec::len), root.len()];
+            Ok([
+                z.map(|z| narrowed(z, &[m, p], dtypes[0])),
+                coefficients.map(|c| narrowed(c, &lengths[..1], dtypes[1])),
+                x.map(|x| narrowed(x, &[b, p], dtypes[2])),
+                needs[3].then(|| narrowed(mean, &[m], dtypes[3])),
+                needs[4].then(|| narrowed(root, &lengths[1..], dtypes[4])),
+            ])
+        };
+        Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Box::new(vjp)))
     }
 }

@@ -1,7 +1,6 @@
 //! The adjoint.
 
 use std::borrow::Cow;
-use std::sync::PoisonError;
 
 use burn::tensor::TensorData;
 use rayon::prelude::*;
@@ -16,10 +15,15 @@ use crate::products::engine::strips::{RowsTimesS, Strip};
 use crate::threads::{self, GRAIN};
 
 /// Gradients in the features, the coefficients, S, and the targets with their noise.
-pub(super) fn gradients<T: Number>(frame: &Frame, kept: &SavedExplained<T>, grad: &[f64]) -> [Option<TensorData>; 4] {
+pub(super) fn gradients<T: Number>(
+    frame: &Frame,
+    mut kept: SavedExplained<T>,
+    grad: &[f64],
+) -> [Option<TensorData>; 4] {
     let (n, all) = (frame.rows(), kept.targets.len());
     let cotangents = OfRows { divergence: grad[0], mean: &grad[2..][..all], variance: &grad[2 + all..] };
-    let (mut total, along, direct) = T::vectorised(ExplainedAdjoint { frame, kept, of: cotangents });
+    let (mut total, along, direct) =
+        T::vectorised(ExplainedAdjoint { frame, whole: kept.whole.take(), kept: &kept, of: cotangents });
     frame.program.pull_factor(along, &mut total.coefficients);
     let (p, length) = (kept.inputs.p, total.coefficients.len());
     let [s, targets, spread] = direct;
@@ -43,6 +47,8 @@ struct OfRows<'a> {
 struct ExplainedAdjoint<'a, T> {
     frame: &'a Frame,
     kept: &'a SavedExplained<T>,
+    /// A, if it was kept.
+    whole: Option<Vec<RowsTimesS<T>>>,
     of: OfRows<'a>,
 }
 
@@ -52,9 +58,8 @@ impl<T: Number> Work<T> for ExplainedAdjoint<'_, T> {
     type Output = (Total<T>, f64, [Vec<f64>; 3]);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let Self { frame, kept, of } = self;
+        let Self { frame, kept, whole: mut saved, of } = self;
         let all = frame.of(&kept.inputs);
-        let mut saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
         let scale = frame.program.factor(&kept.inputs.coefficients).f64();
         let sums = weighted_sums::<T, L>((frame, &all), saved.as_mut(), (&kept.solved.lower, scale), of);
         let cotangents = Cotangents::new(frame, (kept, scale), of, sums);

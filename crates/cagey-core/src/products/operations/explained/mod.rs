@@ -26,14 +26,14 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, solve, view, view_mut};
-use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{dot, into_real, into_vec, vectorised, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::strips::{RowsTimesS, Strip};
-use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 pub(in crate::products) use graph::of_blocks;
@@ -102,7 +102,6 @@ fn values(blocks: &[BlockSparse]) -> Tensor<1> {
     }
 }
 
-#[derive(Debug)]
 struct Explain {
     frame: Frame,
     prepared: Mutex<Option<Box<dyn Any + Send>>>,
@@ -115,7 +114,7 @@ struct SavedExplained<T> {
     spread: Vec<f64>,
     solved: Solved,
     /// A, if it fits.
-    whole: Mutex<Option<Vec<RowsTimesS<T>>>>,
+    whole: Option<Vec<RowsTimesS<T>>>,
 }
 
 /// The results of the solve.
@@ -137,7 +136,7 @@ struct Solved {
 }
 
 impl HostOp<4> for Explain {
-    fn forward(&self, [x, coefficients, s, noisy]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+    fn forward(self: Arc<Self>, [x, coefficients, s, noisy]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         let p = x.shape()[1];
         let mut targets = into_vec::<f64>(noisy)?;
         let spread = targets.split_off(targets.len() / 2);
@@ -157,16 +156,11 @@ impl HostOp<4> for Explain {
             let solved = T::vectorised(forward)?;
             let packed = [&solved.values[..], &solved.rows].concat();
             let length = packed.len();
-            let saved = SavedExplained { inputs, targets, spread, solved, whole: Mutex::new(whole) };
-            Ok((TensorData::new(packed, [length]), Arc::new(saved) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let grad = into_vec::<f64>(grad)?;
-        Ok(match saved.downcast::<SavedExplained<f64>>() {
-            Ok(kept) => cotangents::gradients(&self.frame, &kept, &grad),
-            Err(saved) => cotangents::gradients(&self.frame, &*recall::<SavedExplained<f32>>(saved)?, &grad),
+            let kept = SavedExplained { inputs, targets, spread, solved, whole };
+            let vjp = move |grad, _needs: [bool; 4]| {
+                Ok(cotangents::gradients(&self.frame, kept, &into_vec::<f64>(grad)?))
+            };
+            Ok((TensorData::new(packed, [length]), Box::new(vjp)))
         })
     }
 }
