@@ -1,8 +1,6 @@
 //! Newton's method in the span of actions. Each step solves part of the problem, and all later steps reuse what it
 //! computed.
 
-use burn::tensor::Tensor;
-
 use super::fixed::Fixed;
 use super::linearised::Linearised;
 use super::low_rank::LowRank;
@@ -96,15 +94,6 @@ impl Solution {
     }
 }
 
-/// Chooses nothing.
-struct Idle;
-
-impl Actor for Idle {
-    fn next(&mut self, _state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        Ok(None)
-    }
-}
-
 impl Problem<'_> {
     /// Climbs from the prior mean, or from given actions `[i, L n]` with their weights.
     ///
@@ -136,7 +125,10 @@ impl Problem<'_> {
         let system = Linearised::new(self.wide, &start, &vec![0.0; space.n]);
         let most = functions.0 * self.directions_for(self.budget);
         // An approximation of K takes the actor's place.
-        let mut actor: Box<dyn Actor> = if near.is_some() { Box::new(Idle) } else { policy.start(&system, most)? };
+        let mut actor: Box<dyn Actor> = match near {
+            Some(_) => Box::new(|_: &dyn SolveState, _| Ok(None)),
+            None => policy.start(&system, most)?,
+        };
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
             let (residual, scale) = self.residual(&sites, &v)?;

@@ -1,7 +1,5 @@
 //! Top eigenvectors as actions: the choice that minimises the entropy of the posterior at the data.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::linalg::eigh;
@@ -32,22 +30,11 @@ impl Policy for Eigenvector {
         let covariance = system.matrix()?;
         let (_, vectors) = eigh(covariance.cast(scope.wide()), "K̂")?;
         let descending = scope.indices(&(n - count..n).rev().collect::<Vec<_>>());
-        Ok(Box::new(Vectors { vectors: vectors.select(1, descending).cast(scope.dtype()), at: 0 }))
-    }
-}
-
-struct Vectors {
-    vectors: Tensor<2>,
-    at: usize,
-}
-
-impl Actor for Vectors {
-    fn next(&mut self, _state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let count = most.min(self.vectors.dims()[1] - self.at);
-        if count == 0 {
-            return Ok(None);
-        }
-        self.at += count;
-        Ok(Some(self.vectors.clone().narrow(1, self.at - count, count)))
+        let (vectors, mut at) = (vectors.select(1, descending).cast(scope.dtype()), 0);
+        Ok(Box::new(move |_: &dyn SolveState, most: usize| {
+            let first = at;
+            at = count.min(at + most);
+            Ok((at > first).then(|| vectors.clone().narrow(1, first, at - first)))
+        }))
     }
 }

@@ -1,7 +1,5 @@
 //! Lanczos vectors as actions.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::solvers::LinearSystem;
@@ -30,33 +28,26 @@ impl Policy for Lanczos {
     }
 
     fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
-        Ok(Box::new(Chain { seed: self.seed, last: None }))
+        let seed = self.seed;
+        // The index of this policy's last action among all actions.
+        let mut last: Option<usize> = None;
+        Ok(Box::new(move |state: &dyn SolveState, _| {
+            let action = match (last, seed) {
+                (Some(last), _) if last < state.taken() => state.products(last, 1)?,
+                // The last one depended on those before it: the chain ends.
+                (Some(_), _) => return Ok(None),
+                (None, LanczosSeed::Targets) => state.system().right_hand_side().clone(),
+                (None, LanczosSeed::Gaussian(seed)) => {
+                    let n = state.system().order();
+                    state.system().scope().matrix(&Probes::Gaussian.block(n, 1, seed), n, 1)
+                }
+            };
+            last = Some(state.taken());
+            Ok(Some(action))
+        }))
     }
 
     fn orthogonal(&self) -> bool {
         true
-    }
-}
-
-struct Chain {
-    seed: LanczosSeed,
-    /// The index of this policy's last action among all actions.
-    last: Option<usize>,
-}
-
-impl Actor for Chain {
-    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        let action = match (self.last, self.seed) {
-            (Some(last), _) if last < state.taken() => state.products(last, 1)?,
-            // The last one depended on those before it: the chain ends.
-            (Some(_), _) => return Ok(None),
-            (None, LanczosSeed::Targets) => state.system().right_hand_side().clone(),
-            (None, LanczosSeed::Gaussian(seed)) => {
-                let n = state.system().order();
-                state.system().scope().matrix(&Probes::Gaussian.block(n, 1, seed), n, 1)
-            }
-        };
-        self.last = Some(state.taken());
-        Ok(Some(action))
     }
 }

@@ -1,7 +1,5 @@
 //! Several policies in one solve.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
@@ -52,8 +50,30 @@ impl Policy for Mixed {
     }
 
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
-        let actors = self.policies.iter().map(|p| p.start(system, budget)).collect::<Result<_>>()?;
-        Ok(Box::new(Actors { actors, order: self.order.clone(), turn: 0 }))
+        let mut actors = self.policies.iter().map(|p| p.start(system, budget)).collect::<Result<Vec<_>>>()?;
+        let (order, mut turn) = (self.order.clone(), 0);
+        Ok(Box::new(move |state: &dyn SolveState, most: usize| {
+            let (count, taken) = (actors.len(), state.taken());
+            let (first, most) = match &order {
+                Order::Turns => (turn, 1),
+                Order::Switch(after) => {
+                    let stage = after.iter().filter(|&&a| a <= taken).count();
+                    (stage, after.get(stage).map_or(most, |end| most.min(end - taken)))
+                }
+            };
+            for k in 0..count {
+                let who = (first + k) % count;
+                // The policies of earlier stages do not return.
+                if who < first && order != Order::Turns {
+                    break;
+                }
+                if let Some(action) = actors[who].next(state, most)? {
+                    turn = (who + 1) % count;
+                    return Ok(Some(action));
+                }
+            }
+            Ok(None)
+        }))
     }
 
     fn orthogonal(&self) -> bool {
@@ -68,36 +88,5 @@ impl Policy for Mixed {
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
         let all = self.policies.iter_mut().enumerate();
         all.flat_map(|(i, p)| prefixed(&format!("{}{i}", p.name()), p.parameters_mut())).collect()
-    }
-}
-
-struct Actors {
-    actors: Vec<Box<dyn Actor>>,
-    order: Order,
-    turn: usize,
-}
-
-impl Actor for Actors {
-    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let (count, taken) = (self.actors.len(), state.taken());
-        let (first, most) = match &self.order {
-            Order::Turns => (self.turn, 1),
-            Order::Switch(after) => {
-                let stage = after.iter().filter(|&&a| a <= taken).count();
-                (stage, after.get(stage).map_or(most, |end| most.min(end - taken)))
-            }
-        };
-        for k in 0..count {
-            let who = (first + k) % count;
-            // The policies of earlier stages do not return.
-            if who < first && self.order != Order::Turns {
-                break;
-            }
-            if let Some(action) = self.actors[who].next(state, most)? {
-                self.turn = (who + 1) % count;
-                return Ok(Some(action));
-            }
-        }
-        Ok(None)
     }
 }

@@ -71,13 +71,19 @@ pub trait Policy: Debug + Send + Sync + ClonePolicy {
     }
 }
 
-/// A policy in one particular solve.
+/// A policy in one particular solve: often a closure of the state and of the most actions wanted.
 pub trait Actor {
     /// The next actions `[n, t]`, 1 ≤ t ≤ `most`, in the dtype of the scope; none when there are no more.
     ///
     /// # Errors
     /// When they cannot be computed.
     fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>>;
+}
+
+impl<F: FnMut(&dyn SolveState, usize) -> Result<Option<Tensor<2>>>> Actor for F {
+    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
+        self(state, most)
+    }
 }
 
 /// The state of the solve that an actor sees. In Newton's method the system changes from step to step.

@@ -34,8 +34,23 @@ impl Policy for Preconditioned {
 
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let rank = self.rank.min(budget);
-        let (first, then) = (self.first.start(system, rank)?, self.then.start(system, budget - rank)?);
-        Ok(Box::new(Stages { first, rank, then, inverse: None }))
+        let (mut first, mut then) = (self.first.start(system, rank)?, self.then.start(system, budget - rank)?);
+        let mut inverse = None;
+        Ok(Box::new(move |state: &dyn SolveState, most: usize| {
+            let taken = state.taken();
+            if inverse.is_none() {
+                if taken < rank
+                    && let Some(action) = first.next(state, most.min(rank - taken))?
+                {
+                    return Ok(Some(action));
+                }
+                inverse = Inverse::new(state)?;
+            }
+            match (&inverse, then.next(state, most)?) {
+                (Some(inverse), Some(action)) => inverse.times(state, &action).map(Some),
+                (_, action) => Ok(action),
+            }
+        }))
     }
 
     fn rank(&self) -> Option<usize> {
@@ -56,32 +71,6 @@ impl Policy for Preconditioned {
         let mut all = prefixed("first", self.first.parameters_mut());
         all.extend(prefixed("then", self.then.parameters_mut()));
         all
-    }
-}
-
-struct Stages {
-    first: Box<dyn Actor>,
-    rank: usize,
-    then: Box<dyn Actor>,
-    inverse: Option<Inverse>,
-}
-
-impl Actor for Stages {
-    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let taken = state.taken();
-        if self.inverse.is_none() {
-            if taken < self.rank
-                && let Some(action) = self.first.next(state, most.min(self.rank - taken))?
-            {
-                return Ok(Some(action));
-            }
-            self.inverse = Inverse::new(state)?;
-        }
-        let action = self.then.next(state, most)?;
-        match (&self.inverse, action) {
-            (Some(inverse), Some(action)) => Ok(Some(inverse.times(state, &action)?)),
-            (_, action) => Ok(action),
-        }
     }
 }
 

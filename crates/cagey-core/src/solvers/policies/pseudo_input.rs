@@ -1,7 +1,5 @@
 //! Covariances with pseudo-inputs as actions.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
@@ -36,9 +34,14 @@ impl Policy for PseudoInput {
     }
 
     fn start(&self, system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
-        let d = self.d;
-        let inputs = system.scope().value(&self.inputs).reshape([self.inputs.len() / d, d]);
-        Ok(Box::new(Inputs { inputs, at: 0 }))
+        let m = self.inputs.len() / self.d;
+        let (inputs, mut at) = (system.scope().value(&self.inputs).reshape([m, self.d]), 0);
+        Ok(Box::new(move |state: &dyn SolveState, most: usize| {
+            let first = at;
+            at = m.min(at + most);
+            let next = || state.system().cross(&inputs.clone().narrow(0, first, at - first));
+            (at > first).then(next).transpose()
+        }))
     }
 
     fn parameters(&self) -> Vec<(String, &Parameter)> {
@@ -47,22 +50,5 @@ impl Policy for PseudoInput {
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
         vec![("inputs".into(), &mut self.inputs)]
-    }
-}
-
-struct Inputs {
-    inputs: Tensor<2>,
-    at: usize,
-}
-
-impl Actor for Inputs {
-    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let count = most.min(self.inputs.dims()[0] - self.at);
-        if count == 0 {
-            return Ok(None);
-        }
-        let inputs = self.inputs.clone().narrow(0, self.at, count);
-        self.at += count;
-        Ok(Some(state.system().cross(&inputs)?))
     }
 }

@@ -1,7 +1,5 @@
 //! Random actions.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::solvers::LinearSystem;
@@ -22,20 +20,17 @@ impl Policy for Random {
     }
 
     fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
-        match self.probes {
-            Probes::Unit => Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into())),
-            // Each column adds 1 to the seed. The factor keeps neighbouring seeds from giving the same columns.
-            _ => Ok(Box::new(Self { seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), ..*self })),
+        if self.probes == Probes::Unit {
+            return Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into()));
         }
-    }
-}
-
-impl Actor for Random {
-    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let n = state.system().order();
-        let columns: Vec<f64> =
-            (0..most as u64).flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column))).collect();
-        self.seed = self.seed.wrapping_add(most as u64);
-        Ok(Some(state.system().scope().matrix(&columns, most, n).transpose()))
+        // Each column adds 1 to the seed. The factor keeps neighbouring seeds from giving the same columns.
+        let (probes, mut seed) = (self.probes, self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Ok(Box::new(move |state: &dyn SolveState, most| {
+            let n = state.system().order();
+            let columns: Vec<f64> =
+                (0..most as u64).flat_map(|column| probes.block(n, 1, seed.wrapping_add(column))).collect();
+            seed = seed.wrapping_add(most as u64);
+            Ok(Some(state.system().scope().matrix(&columns, most, n).transpose()))
+        }))
     }
 }

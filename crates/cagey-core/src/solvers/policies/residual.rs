@@ -1,7 +1,5 @@
 //! Residuals as actions: conjugate gradients.
 
-use burn::tensor::Tensor;
-
 use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::solvers::LinearSystem;
@@ -17,16 +15,10 @@ impl Policy for Residual {
     }
 
     fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
-        Ok(Box::new(*self))
+        Ok(Box::new(|state: &dyn SolveState, _| state.residual().map(Some)))
     }
 
     fn orthogonal(&self) -> bool {
         true
-    }
-}
-
-impl Actor for Residual {
-    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        Ok(Some(state.residual()?))
     }
 }

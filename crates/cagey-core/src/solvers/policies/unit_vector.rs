@@ -40,7 +40,7 @@ impl Policy for UnitVector {
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let n = system.order();
         let rows = match &self.pivots {
-            Pivots::Gradient => return Ok(Box::new(Steepest)),
+            Pivots::Gradient => return Ok(Box::new(|state: &dyn SolveState, _| steepest(state))),
             Pivots::Data => (0..n.min(budget)).collect(),
             Pivots::Given(rows) => match rows.iter().find(|&&row| row >= n) {
                 Some(row) => return Err(Error::Usage(format!("unit vector of row {row}: there are {n} rows"))),
@@ -58,7 +58,12 @@ impl Policy for UnitVector {
                 rows
             }
         };
-        Ok(Box::new(Rows { rows, at: 0 }))
+        let mut at = 0;
+        Ok(Box::new(move |state: &dyn SolveState, most: usize| {
+            let first = at;
+            at = rows.len().min(at + most);
+            Ok((at > first).then(|| units(state.system(), &rows[first..at])))
+        }))
     }
 }
 
@@ -66,22 +71,6 @@ impl Policy for UnitVector {
 fn spread(row: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (row as f64 * GOLDEN).fract()
-}
-
-struct Rows {
-    rows: Vec<usize>,
-    at: usize,
-}
-
-impl Actor for Rows {
-    fn next(&mut self, state: &dyn SolveState, most: usize) -> Result<Option<Tensor<2>>> {
-        let rows = &self.rows[self.at..self.rows.len().min(self.at + most)];
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        self.at += rows.len();
-        Ok(Some(units(state.system(), rows)))
-    }
 }
 
 /// The unit vectors of some rows `[n, t]`.
@@ -92,12 +81,9 @@ fn units(system: &dyn LinearSystem, rows: &[usize]) -> Tensor<2> {
     zeros.select_assign(0, scope.indices(rows), eye, IndexingUpdateOp::Add)
 }
 
-struct Steepest;
-
-impl Actor for Steepest {
-    fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
-        let gradient = to_f64(state.gradient()?.detach())?;
-        let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };
-        Ok((0..gradient.len()).reduce(larger).map(|row| units(state.system(), &[row])))
-    }
+/// The unit vector of the row with the largest gradient.
+fn steepest(state: &dyn SolveState) -> Result<Option<Tensor<2>>> {
+    let gradient = to_f64(state.gradient()?.detach())?;
+    let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };
+    Ok((0..gradient.len()).reduce(larger).map(|row| units(state.system(), &[row])))
 }
