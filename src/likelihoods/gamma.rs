@@ -1,4 +1,5 @@
-//! Positive targets: y has the gamma distribution with mean exp(f) and a learned shape.
+//! Positive targets: y has the gamma distribution with mean exp(f) and a learned shape, or waiting times: the
+//! exponential distribution, whose shape is 1.
 
 use std::sync::Arc;
 
@@ -121,5 +122,33 @@ impl Density for PositiveMean {
     fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
         let (mean, v) = (self.predictive_mean(at, auxiliary), at.variance[0]);
         mean * mean * (v.exp_m1() + v.exp() / self.shape)
+    }
+}
+
+/// Positive targets with a standard deviation equal to the mean: the gamma distribution with shape 1.
+#[derive(Debug, Clone)]
+pub struct Exponential;
+
+crate::parameters!(Exponential {});
+
+impl Likelihood for Exponential {
+    fn text(&self) -> String {
+        "exponential".into()
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        positive_problem(row.y, "exponential")
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        vec![level(targets.y).ln()]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(PositiveMean { shape: 1.0 })
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
     }
 }

@@ -1,17 +1,21 @@
-//! Adds actions to a posterior without repeating earlier computations.
+//! Adds actions to a posterior without repeating earlier computations, and tells what they cannot change.
 
 use burn::tensor::Tensor;
 
-use super::{Actions, CagpPosterior};
+use super::{Actions, CagpPosterior, IterativeCagp};
 use crate::error::{Error, Result};
+use crate::likelihoods::Gaussian;
 use crate::linalg::dense::{product, view, view_mut};
+use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::laplace::LaplaceGp;
+use crate::models::posterior::{ComputationAware, Marginals, Posterior, Uncertainty};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::LinearSystem;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
 };
-use crate::solvers::policies::Policy;
+use crate::solvers::policies::{Policy, Residual};
 
 /// Actions that are added at once.
 const COLUMNS: usize = 64;
@@ -116,5 +120,39 @@ impl CagpPosterior {
         all.weights = all.projected.clone();
         all.factor.solve(&mut all.weights)?;
         Ok(all)
+    }
+}
+
+/// Most observations for which the exact variances are computed, which takes half a gigabyte and a few seconds.
+pub const EXACT_ROWS: usize = 8000;
+
+impl ComputationAware for CagpPosterior {
+    fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
+        if self.of.likelihood.noise().is_none() {
+            return Ok(Box::new(IterativeCagp::refined(self, actions)?));
+        }
+        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
+        Ok(Box::new(Self { report: Some(report), ..posterior }))
+    }
+
+    fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
+        let Marginals { mean, variance: total, .. } = self.predict(x)?;
+        if self.data.n() > EXACT_ROWS {
+            return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
+        }
+        let (data, priors, likelihood) = (self.data.clone(), self.of.priors.clone(), self.of.likelihood.clone());
+        let dense: Box<dyn Posterior> = match likelihood.noise() {
+            Some(noise) => {
+                let (prior, objective) = (self.prior().clone(), ExactObjective::MarginalLikelihood);
+                let mut likelihood = Gaussian::new(1.0);
+                likelihood.noise.put_internal(&[noise]);
+                Box::new(ExactGp { prior, likelihood, objective }.posterior(self.compute, data)?)
+            }
+            None => Box::new(LaplaceGp { priors, likelihood, corrected: false }.posterior(self.compute, data)?),
+        };
+        let exact = dense.predict(x)?.variance;
+        let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
+        let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
+        Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })
     }
 }

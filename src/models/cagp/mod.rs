@@ -30,17 +30,16 @@ mod numbers;
 mod options;
 mod posterior;
 mod products;
-mod refine;
 mod rows;
 mod saved;
 
 pub use actions::{Actions, Layout};
+pub use grow::EXACT_ROWS;
 pub use iterative::{Chosen, Differentiation, IterativeCagp};
 pub use learned::Cagp;
 pub use newton::{NewtonOptions, NewtonReport, Sites};
 pub use options::{ActionPolicy, CagpOptions};
 pub use posterior::CagpPosterior;
-pub use refine::EXACT_ROWS;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

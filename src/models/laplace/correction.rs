@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-use super::task::Task;
+use super::mode::Task;
 use crate::likelihoods::{Density, Row};
 use crate::threads;
 

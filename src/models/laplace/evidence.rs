@@ -7,10 +7,9 @@ use rayon::prelude::*;
 
 use super::correction::Correction;
 use super::left::Left;
-use super::mode::Mode;
+use super::mode::{Mode, Task};
 use super::system::Gram;
 use super::tangent::Tangent;
-use super::task::Task;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Vjp, apply2, apply3};

@@ -29,7 +29,6 @@ mod options;
 mod posterior;
 mod system;
 mod tangent;
-mod task;
 
 use burn::tensor::Tensor;
 pub use options::LaplaceOptions;
@@ -46,8 +45,8 @@ use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
+use mode::Task;
 use system::Gram;
-use task::Task;
 
 /// Latent functions with a prior, and a likelihood of targets given them, approximated around the mode: n³ time, n²
 /// memory.

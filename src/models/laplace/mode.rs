@@ -1,10 +1,9 @@
 //! Finds the mode of the posterior by a safeguarded Newton's method.
 
-use super::system::System;
+use super::system::{Gram, System};
 use super::tangent::Tangent;
-use super::task::Task;
 use crate::error::{Error, Result};
-use crate::likelihoods::Support;
+use crate::likelihoods::{Density, Row, Support};
 
 /// Most steps of Newton's method.
 const STEPS: usize = 200;
@@ -21,6 +20,34 @@ const NEAR: f64 = 0.1;
 
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-13;
+
+/// The problem of finding a posterior mode.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub density: &'a dyn Density,
+    pub rows: &'a [Row],
+    pub gram: Gram<'a>,
+    /// Prior means `[P, n]`, for all latent functions or for each.
+    pub means: &'a [f64],
+}
+
+impl<'a> Task<'a> {
+    pub fn n(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The prior mean of a latent function.
+    pub fn mean(&self, latent: usize) -> &'a [f64] {
+        let place = latent.min(self.means.len() / self.n() - 1);
+        &self.means[place * self.n()..][..self.n()]
+    }
+
+    /// The rows with their latent values.
+    pub fn at<'b>(&'b self, f: &'b [f64]) -> impl Iterator<Item = (Row, Vec<f64>)> + 'b {
+        let values = |i: usize| f.iter().skip(i).step_by(self.n()).copied().collect();
+        self.rows.iter().enumerate().map(move |(i, row)| (*row, values(i)))
+    }
+}
 
 /// The mode `f = m + K a` of the posterior, with the values there.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use faer::Mat;
 use faer::linalg::solvers::{PartialPivLu, Solve};
 
-use super::task::Task;
+use super::mode::Task;
 use crate::linalg::dense::registers;
 
 /// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign. Its order
