@@ -16,11 +16,11 @@ use crate::values;
 #[derive(Debug, Args)]
 pub struct Reading {
     /// What to do with missing cells
-    #[arg(long, value_enum, default_value_t = MissingCells::Reject, value_name = "WAY")]
-    pub missing: MissingCells,
+    #[arg(long, value_enum, default_value_t = Missing::Reject, value_name = "WAY")]
+    pub missing: Missing,
     /// Whether the first line holds column names
-    #[arg(long, value_enum, default_value_t = HeaderLine::Auto, value_name = "WHEN")]
-    pub header: HeaderLine,
+    #[arg(long, value_enum, default_value_t = Header::Auto, value_name = "WHEN")]
+    pub header: Header,
     /// What separates cells: a character, or `tab`; guessed by default
     #[arg(long, value_name = "CHARACTER", value_parser = values::separator)]
     pub separator: Option<u8>,
@@ -43,43 +43,12 @@ pub enum Decimal {
     Comma,
 }
 
-/// Missing cells.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum MissingCells {
-    /// Stop and name row and column
-    Reject,
-    /// Leave such rows out; at least half of the rows must be left
-    Drop,
-    /// Put the column's mean in such cells, and add a 0/1 input that says where; `predict` then does the same
-    Indicate,
-}
-
-/// The first line of a table.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum HeaderLine {
-    /// Names if it holds words above numbers, or the name of a column that an option asks for; use `yes` if all columns
-    /// of words have numbers as names
-    Auto,
-    /// Names
-    Yes,
-    /// Data; columns are called c0, c1, …
-    No,
-}
-
 impl Reading {
     /// The library's options.
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
-            missing: match self.missing {
-                MissingCells::Reject => Missing::Reject,
-                MissingCells::Drop => Missing::Drop,
-                MissingCells::Indicate => Missing::Indicate,
-            },
-            header: match self.header {
-                HeaderLine::Auto => Header::Auto,
-                HeaderLine::Yes => Header::Yes,
-                HeaderLine::No => Header::No,
-            },
+            missing: self.missing,
+            header: self.header,
             delimiter: self.separator,
             decimal_comma: self.decimal == Decimal::Comma,
             date_order: self.date_order,

@@ -170,14 +170,16 @@ impl InputScale {
 /// A fixed, increasing function of the target, applied before scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum TargetTransform {
-    /// `g = y`.
+    /// The target as it is
     #[default]
+    #[cfg_attr(feature = "command", value(name = "none"))]
     Identity,
-    /// `g = ln y`, for `y > 0`.
+    /// Its logarithm; the target must be positive
     Log,
-    /// `g = ln(1 + y)`, for `y > −1`.
+    /// log(1 + target), above -1
     Log1p,
 }
 

@@ -1,9 +1,24 @@
-//! Reads what the user gives for parameters as text: initial values, priors, bounds.
+//! What the user gives by name or as text: the mean, and initial values, priors and bounds of parameters.
 
 use cagey::params::Belief;
 use cagey::{Error, Result};
+use clap::ValueEnum;
 
 use crate::values;
+
+/// The prior mean; the names are those of settings.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum MeanName {
+    /// Zero for standardised targets and several classes; a constant where the latent function has a level of its own,
+    /// such as a logarithmic rate or the log odds of two classes
+    Auto,
+    /// 0 as the model sees the target: the mean of the training targets where these are standardised
+    Zero,
+    /// A learned constant
+    Constant,
+    /// Learned slopes and a constant: the mean at the average of all inputs
+    Linear,
+}
 
 /// The texts on both sides of `=`.
 fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {

@@ -4,7 +4,6 @@ mod check;
 pub mod device;
 mod given;
 pub mod kinds;
-mod names;
 
 use cagey::Result;
 use cagey::data::{TargetTransform, Warping};
@@ -15,11 +14,10 @@ use cagey::kernels::text::GRAMMAR;
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::{Row, usual};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use device::DeviceOptions;
-use given::{belief, initial, interval};
+use given::{MeanName, belief, initial, interval};
 use kinds::KindArguments;
-use names::{MeanName, Transform};
 
 use super::registry;
 use super::training::{OptimizerName, TrainOptions};
@@ -54,7 +52,7 @@ pub struct ModelOptions {
     /// Model this function of the target instead of the target itself. By default none; an average over kernels has
     /// members of both kinds, if the target is positive
     #[arg(long, value_name = "NAME", value_enum)]
-    target_transform: Option<Transform>,
+    target_transform: Option<TargetTransform>,
     /// Column of known standard deviations of the target, added to the learned noise
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["exposure", "trials"])]
     noise_column: Option<String>,
@@ -124,7 +122,7 @@ impl ModelOptions {
         let mut settings = Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel_text(),
-            mean: self.mean.text().into(),
+            mean: self.mean.to_possible_value().map_or_else(String::new, |mean| mean.get_name().into()),
             model: self.choice(likelihood, (rows, rows), training.optimizer)?,
             standardize: !self.no_standardize,
             input_transform: self.input_transform()?,
@@ -189,7 +187,7 @@ impl ModelOptions {
     /// The kernel asked for, or the default one.
     fn kernel_text(&self) -> String {
         match (&self.kernel, self.target_transform) {
-            (Some(kernel), Some(Transform::None)) if [AVERAGE, AUTO].contains(&kernel.trim()) => {
+            (Some(kernel), Some(TargetTransform::Identity)) if [AVERAGE, AUTO].contains(&kernel.trim()) => {
                 format!("{}(log=false)", kernel.trim())
             }
             (Some(kernel), _) => kernel.clone(),
@@ -215,7 +213,7 @@ impl ModelOptions {
 
     /// The function of the target that is modelled.
     pub fn target_transform(&self) -> TargetTransform {
-        self.target_transform.unwrap_or(Transform::None).into()
+        self.target_transform.unwrap_or_default()
     }
 
     /// The auxiliary column: noise, exposure or trials.

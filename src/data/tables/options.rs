@@ -7,16 +7,20 @@ use serde::{Deserialize, Serialize};
 /// Missing cells are: empty, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in upper or lower
 /// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Missing {
-    /// Stop with an error that names row and column.
+    /// Stop and name row and column
     #[default]
     Reject,
-    /// Leave the row out and count it in [`Dataset::dropped`](crate::data::Dataset::dropped). In training, at least
-    /// half of the rows must be left.
+    /// Leave such rows out; at least half of the rows must be left
+    ///
+    /// They are counted in [`Dataset::dropped`](crate::data::Dataset::dropped). The half is for training.
     Drop,
-    /// Put the mean of the column in the cell, and 1 in one more input, `age is missing`, which is 0 in other rows. A
-    /// missing category is none of the categories. Rows without a target are left out.
+    /// Put the column's mean in such cells, and add a 0/1 input that says where; `predict` then does the same
+    ///
+    /// The input is called as in `age is missing`. A missing category is none of the categories. Rows without a target
+    /// are left out.
     Indicate,
 }
 
@@ -46,16 +50,19 @@ pub enum LeaveOut {
 
 /// Whether the first line of a text file has column names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Header {
-    /// Decides by the first line. It is a header if one of its cells is a wanted column name, or is neither a number,
-    /// nor a date, nor missing. In a target column of classes a word is a name if a number follows, or if the other
-    /// cells count the columns.
+    /// Names if it holds words above numbers, or the name of a column that an option asks for; use `yes` if all columns
+    /// of words have numbers as names
+    ///
+    /// Words are cells that are neither numbers, nor dates, nor missing. In a target column of classes a word is a name
+    /// if a number follows, or if the other cells count the columns.
     #[default]
     Auto,
-    /// The first line is a header.
+    /// Names
     Yes,
-    /// There is no header. The columns are called `c0`, `c1`, ….
+    /// Data; columns are called c0, c1, …
     No,
 }
 
