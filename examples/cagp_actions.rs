@@ -58,7 +58,7 @@ const DRAWN: usize = 5;
 fn main() -> Result<()> {
     let options = Options::parse();
     let data = generate(&options)?;
-    let data = data.permuted(&RowOrder::Tree.of(&data, options.actions)?)?;
+    let data = data.permuted(&RowOrder::Tree.rows(&data, options.actions)?)?;
     let scope = Scope::new(Compute::default())?;
     let batch = data.batch(&scope);
     let i = options.actions;

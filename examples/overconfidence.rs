@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Gaussian, Likelihood};
+use cagey::likelihoods::Gaussian;
 use cagey::models::cagp::{Actions, Cagp, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::gp_model::GpModel;
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     let svgp = variational(kernel()?, &data, &options)?;
     let mut cg = IterativeCagp::cg(kernel()?, options.actions);
     train(&mut cg, &data, &config)?;
-    let ordered = data.permuted(&RowOrder::Tree.of(&data, options.actions)?)?;
+    let ordered = data.permuted(&RowOrder::Tree.rows(&data, options.actions)?)?;
     let mut learned = Cagp::new(kernel()?, Actions::averages(ordered.n(), options.actions)?);
     train(&mut learned, &ordered, &config)?;
 
@@ -75,8 +75,8 @@ fn main() -> Result<()> {
         report(name, marginals, *noise, &grid, &truth);
     }
     println!("with the hyperparameters of the exact GP, where no approximation may be more certain:");
-    (cg.priors[0].kernel, cg.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.boxed());
-    (learned.priors[0].kernel, learned.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.boxed());
+    (cg.priors[0].kernel, cg.likelihood) = (exact.prior.kernel.clone(), Box::new(exact.likelihood.clone()));
+    (learned.priors[0].kernel, learned.likelihood) = (exact.prior.kernel.clone(), Box::new(exact.likelihood.clone()));
     for (name, marginals) in [
         ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?),
         ("CaGP-Opt", learned.posterior(compute, ordered)?.predict(&grid)?),

@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     cagey::threads::start(None)?;
     let (x, height, y) = surface(options.rows + TEST, options.seed);
     let train = Observations::new(x[2 * TEST..].to_vec(), 2, y[TEST..].to_vec(), None)?;
-    let train = train.permuted(&RowOrder::Tree.of(&train, options.actions)?)?;
+    let train = train.permuted(&RowOrder::Tree.rows(&train, options.actions)?)?;
     let kernel = Kernel::parse("matern32([0.1, 0.1])", 2)?;
     let mut model = Cagp::new(kernel, Actions::averages(train.n(), options.actions)?);
 

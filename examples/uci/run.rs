@@ -133,7 +133,7 @@ impl Case<'_> {
         let mut rows = Observations::new(inputs.apply(&train.x)?, d, targets.forward(&train)?, None)?;
         let held_out = Observations::new(inputs.apply(&test.x)?, d, targets.forward(&test)?, None)?;
         if self.kind == Kind::CagpOpt && !self.options.data_order {
-            rows = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
+            rows = rows.permuted(&RowOrder::Tree.rows(&rows, *actions)?)?;
         }
         let text = match self.options.lengthscale {
             Some(length) => format!("matern32({:?})", vec![length; d]),
@@ -162,7 +162,7 @@ impl Case<'_> {
                 parts = self.warmed(&*options, parts, &minibatch::Rows::gather(&rows, &drawn)?, WARM_STEPS)?;
             }
             if let Some(steps) = self.options.learned {
-                let ordered = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
+                let ordered = rows.permuted(&RowOrder::Tree.rows(&rows, *actions)?)?;
                 parts = self.warmed(&*self.model(Kind::CagpOpt), parts, &ordered, steps)?;
             }
         }

@@ -35,7 +35,7 @@ pub fn kernel(kernel: &Kernel, d: usize) -> Result<()> {
         in_rows(&mut faults, kernel, [&a, &b], d);
         single(&mut faults, kernel, [&a, &b], d);
     }
-    faults.told()
+    faults.result()
 }
 
 fn rows(scope: &Scope, x: &[f64], d: usize) -> Tensor<2> {

@@ -69,7 +69,7 @@ impl Faults {
         result.map_err(|error| self.found.push(format!("{what}: {error}"))).ok()
     }
 
-    fn told(mut self) -> Result<()> {
+    fn result(mut self) -> Result<()> {
         if self.found.is_empty() {
             return Ok(());
         }

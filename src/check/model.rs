@@ -30,12 +30,12 @@ pub fn model(model: &dyn GpModel, data: &Observations, tolerance: f64) -> Result
     let batch = data.batch(&scope);
     // The objective for what the model chooses at its present parameters, such as actions.
     let chosen = model.refresh().map_or(Ok(None), |_| model.choose(&scope, &batch));
-    let Some(chosen) = faults.value("what it chooses", chosen) else { return faults.told() };
+    let Some(chosen) = faults.value("what it chooses", chosen) else { return faults.result() };
     let loss = objective(model, &scope, &batch, chosen.as_ref());
-    let Some(loss) = faults.value("the objective", loss) else { return faults.told() };
+    let Some(loss) = faults.value("the objective", loss) else { return faults.result() };
     faults.require(loss.dims() == [1], format!("the objective has shape {:?}, [1] expected: sum it", loss.dims()));
     if !faults.found.is_empty() {
-        return faults.told();
+        return faults.result();
     }
     gradient(&mut faults, model, &batch, chosen.as_ref(), tolerance);
     scale(&mut faults, model, &batch);
@@ -49,7 +49,7 @@ pub fn model(model: &dyn GpModel, data: &Observations, tolerance: f64) -> Result
         growing(&mut faults, model, &*posterior, data, &points);
     }
     precisions(&mut faults, model, data);
-    faults.told()
+    faults.result()
 }
 
 /// Rows between and around those of the data.

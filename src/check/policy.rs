@@ -30,7 +30,7 @@ pub fn policy(policy: &dyn Policy) -> Result<()> {
     };
     let both = (solve(ACTIONS), solve(ACTIONS));
     let (Some(one), Some(other)) = (faults.value("a solve", both.0), faults.value("a solve", both.1)) else {
-        return faults.told();
+        return faults.result();
     };
     faults.close("two solves differ", &one.0, &other.0, 0.0);
     faults.require((1..=ACTIONS).contains(&one.2), format!("{} actions, at most {ACTIONS} were asked for", one.2));
@@ -48,5 +48,5 @@ pub fn policy(policy: &dyn Policy) -> Result<()> {
             faults.close("as many actions as rows do not solve the system", &product, &y, 1e-6);
         }
     }
-    faults.told()
+    faults.result()
 }

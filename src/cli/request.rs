@@ -155,7 +155,7 @@ impl Trained {
         let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
         let mut left_out = Trust::or_warn(Trust::of_training(&self.fitted, seen));
         fit::advise(&self.fitted, &mut held_out, &mut left_out, (self.time, self.began));
-        let text = fit::told(&self.fitted, &held_out, &left_out);
+        let text = fit::summary(&self.fitted, &held_out, &left_out);
         let scores = held_out.as_ref().map(HeldOut::json).transpose()?;
         Ok((text, serde_json::json!({ "scores": scores, "left_out": left_out.json })))
     }

@@ -58,7 +58,6 @@ pub struct Reading {
     /// The column of known noise, if any.
     pub auxiliary_column: Option<String>,
     /// Whether only a model file named the tables: then errors show nothing of what is in them.
-    #[serde(default)]
     pub unasked: bool,
 }
 

@@ -63,7 +63,6 @@ pub struct Summary {
     /// Best objective per row, priors included.
     pub loss: f64,
     /// Its standard error, if it is a random estimate.
-    #[serde(default)]
     pub loss_error: Option<f64>,
     /// Steps of all runs.
     pub iterations: usize,
@@ -76,18 +75,14 @@ pub struct Summary {
     /// Final loss of each restart; none if it failed.
     pub restarts: Vec<Option<f64>>,
     /// In words, the priors that parameters of the kernel have by default.
-    #[serde(default)]
     pub weak_prior: Option<String>,
     /// How the starts compared, if there were several.
-    #[serde(default)]
     pub race: Option<Race>,
     /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
     /// Whether the first warning says that predictions are no better than those without inputs.
-    #[serde(default)]
     pub useless: bool,
     /// The range of each input over the training rows, standardised; for rows in a file, over a sample of them.
-    #[serde(default)]
     pub ranges: Option<Vec<[f64; 2]>>,
     /// The learning curve.
     pub history: History,

@@ -48,7 +48,6 @@ pub struct Calibration {
     pub gain: f64,
     /// The largest standard deviation of the rows of those residuals, in the unit of the predictions; none if there is
     /// no limit.
-    #[serde(default)]
     pub reach: Option<f64>,
 }
 

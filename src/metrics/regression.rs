@@ -303,14 +303,12 @@ pub struct Scores {
     /// Share of targets in the central 50 % interval.
     pub coverage_50: f64,
     /// Share of targets in the central 80 % interval.
-    #[serde(default)]
     pub coverage_80: f64,
     /// Share of targets in the central 90 % interval.
     pub coverage_90: f64,
     /// Share of targets in the central 95 % interval.
     pub coverage_95: f64,
     /// Mean width of the central 50 % interval.
-    #[serde(default)]
     pub width_50: f64,
     /// Mean width of the central 95 % interval.
     pub width_95: f64,

@@ -24,7 +24,7 @@ impl RowOrder {
     ///
     /// # Errors
     /// As [`kd_tree`].
-    pub fn of(self, data: &Observations, blocks: usize) -> Result<Vec<usize>> {
+    pub fn rows(self, data: &Observations, blocks: usize) -> Result<Vec<usize>> {
         match self {
             Self::Data => Ok((0..data.n()).collect()),
             Self::Tree => kd_tree(&data.x, data.d, &vec![1.0; data.d], blocks),

@@ -642,8 +642,8 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
             assert!(extent(&moved) < 0.6 * extent(&observations), "{leaves} leaves");
         }
     }
-    assert_eq!(RowOrder::Data.of(&observations, 5).unwrap(), (0..n).collect::<Vec<_>>());
-    assert_eq!(RowOrder::Tree.of(&observations, 5).unwrap(), kd_tree(&observations.x, d, &[1.0, 1.0], 5).unwrap());
+    assert_eq!(RowOrder::Data.rows(&observations, 5).unwrap(), (0..n).collect::<Vec<_>>());
+    assert_eq!(RowOrder::Tree.rows(&observations, 5).unwrap(), kd_tree(&observations.x, d, &[1.0, 1.0], 5).unwrap());
     // Along a line the leaves are intervals in order, even with ties.
     let line = [5.0, 1.0, 1.0, 3.0, 0.0, 9.0, 1.0];
     let order = kd_tree(&line, 1, &[2.0], 3).unwrap();

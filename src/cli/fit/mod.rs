@@ -147,7 +147,7 @@ impl Fit {
                 "warnings": warnings.map(settings::words).collect::<Vec<_>>(),
             }));
         }
-        let mut text = told(&fitted, &held_out, &left_out);
+        let mut text = summary(&fitted, &held_out, &left_out);
         if !moved.is_empty() {
             text += &format!("Moved to and from the device: {moved}\n");
         }
@@ -232,7 +232,7 @@ pub fn advise(
 }
 
 /// Describes a model, its error bars and its held-out rows.
-pub fn told(fitted: &Fitted, held_out: &Option<HeldOut>, left_out: &Trust) -> String {
+pub fn summary(fitted: &Fitted, held_out: &Option<HeldOut>, left_out: &Trust) -> String {
     let mut text = super::inspect::description(fitted);
     if !left_out.lines.is_empty() {
         text += &format!("Error bars\n{}", left_out.text());

@@ -22,6 +22,7 @@ use crate::solvers::policies::{
 
 /// Computation-aware: n² time, and variances that include the error of the limited computation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CagpOptions {
     /// Most actions. Learned actions and Gaussian targets allow at most one a row; rows of several latent functions
     /// allow more.
@@ -33,21 +34,16 @@ pub struct CagpOptions {
     /// The order of rows that blocks of learned actions are cut from.
     pub order: RowOrder,
     /// Steps of the optimiser, at least 1, between two choices of actions by a policy.
-    #[serde(default = "every_step")]
     pub refresh: usize,
     /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before it has taken all actions. None is 1e-4 for
     /// conjugate gradients and other policies that choose the next action from the residual, and 0 for the rest.
-    #[serde(default)]
     pub tolerance: Option<f64>,
     /// Actions of the first policy of a mixed or preconditioned one, fewer than all; for other likelihoods than the
     /// Gaussian, the rank of the preconditioner. None is a quarter of them.
-    #[serde(default)]
     pub first: Option<usize>,
-    /// Where the sites of likelihoods other than the Gaussian are taken. Files that lack it mean the mode.
-    #[serde(default)]
+    /// Where the sites of likelihoods other than the Gaussian are taken.
     pub sites: SiteRule,
     /// Newton steps of these likelihoods that gradients go through; 0 holds the sites fixed.
-    #[serde(default)]
     pub unrolled: usize,
 }
 
@@ -126,11 +122,6 @@ impl CagpOptions {
 
 /// The largest relative residual of Newton's method.
 const NEWTON: f64 = 1e-6;
-
-/// How often actions are chosen, for files that lack it.
-fn every_step() -> usize {
-    1
-}
 
 /// How a computation-aware model chooses its actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,7 +210,7 @@ impl ModelOptions for CagpOptions {
 
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
         let blocks = self.policy == ActionPolicy::Learned;
-        blocks.then(|| self.order.of(data, self.actions)).transpose()
+        blocks.then(|| self.order.rows(data, self.actions)).transpose()
     }
 
     /// Actions that are learned with the loss of the projected data may project the data that are easiest to explain.

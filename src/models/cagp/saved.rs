@@ -13,8 +13,7 @@ use crate::solvers::itergp::Basis;
 /// Unit columns of S, `[n, L i]` for L latent functions with i columns each, in the precision of the model. None for
 /// block-sparse actions, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
-/// The norms `[i]` of the columns before they were scaled to unit length. Older files lack them: they mean the norms of
-/// the model's own actions, or 1.
+/// The norms `[i]` of the columns before they were scaled to unit length.
 const NORMS: &str = "posterior.norms";
 /// The lower Cholesky factor of SᵀK̂S `[i, i]`.
 const FACTOR: &str = "posterior.factor";
@@ -58,22 +57,22 @@ impl CagpPosterior {
         own: Option<(Basis, Vec<f64>)>,
         mut saved: SavedPosterior,
     ) -> Result<Option<Self>> {
-        let (Some(factor), Some(projected)) = (saved.take(FACTOR), saved.take(PROJECTED)) else { return Ok(None) };
+        let [factor, projected, norms] = [FACTOR, PROJECTED, NORMS].map(|name| saved.take(name));
+        let (Some(factor), Some(projected), Some(norms)) = (factor, projected, norms) else { return Ok(None) };
         let (n, i, latents) = (data.n(), projected.len(), of.functions.0);
-        let norms = saved.take(NORMS);
-        if let Some(norms) = norms.as_ref().filter(|norms| norms.len() != i) {
+        if norms.len() != i {
             return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len())));
         }
         let actions = match (saved.take(ACTIONS), own) {
             (Some(columns), _) if columns.len() == n * latents * i && i > 0 => {
                 let columns = Scope::new(compute)?.matrix(&columns, n, latents * i).reshape([n, latents, i]);
                 let columns = columns.swap_dims(0, 1).reshape([latents * n, i]);
-                (Basis::dense(columns), norms.unwrap_or(vec![1.0; i]))
+                (Basis::dense(columns), norms)
             }
             (None, Some((own, lengths))) if lengths.len() == i => {
                 // Columns that were saved with another length than the model's own mean another factor.
                 let near = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < NEAR;
-                if !norms.is_none_or(|norms| norms.iter().zip(&lengths).all(near)) {
+                if !norms.iter().zip(&lengths).all(near) {
                     return Ok(None);
                 }
                 (own, lengths)

@@ -26,11 +26,11 @@ pub enum Combination {
 
 /// Inducing inputs on a sparse grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SparseGridOptions {
     /// The level η.
     pub level: usize,
     /// How partial grids are combined.
-    #[serde(default)]
     pub combination: Combination,
 }
 

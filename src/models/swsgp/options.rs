@@ -14,30 +14,23 @@ use crate::train::TrainConfig;
 
 /// A sparse-within-sparse GP: every row sees only its nearest inducing inputs, in b H³ time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SwsgpOptions {
     /// The number of inducing inputs M.
     pub inducing: usize,
     /// The number of neighbours H of a row.
     pub neighbours: usize,
     /// The weight of the divergence in the objective, more than 0.
-    #[serde(default = "as_published")]
     pub divergence: f64,
     /// Whether all rows of a minibatch see the neighbours of all its rows (SWSGP-U).
-    #[serde(default)]
     pub union: bool,
-    /// The [noise](Swsgp::nugget) of inducing values. If it is 0, as in files that lack it, q starts far from the
-    /// prior; otherwise it starts there, and a model in which each row sees all inducing inputs is the variational one.
-    #[serde(default)]
+    /// The [noise](Swsgp::nugget) of inducing values. If it is 0, q starts far from the prior; otherwise it starts
+    /// there, and a model in which each row sees all inducing inputs is the variational one.
     pub nugget: f64,
     /// The covariance of the distribution of inducing values.
     pub covariance: Covariance,
     /// How training goes through the data.
     pub batches: Minibatches,
-}
-
-/// The weight of the divergence in the paper. Files that do not name a weight were trained with it.
-fn as_published() -> f64 {
-    1.0
 }
 
 /// With fewer rows than this for each inducing input, intervals were too narrow in experiments.
@@ -61,15 +54,7 @@ impl Default for SwsgpOptions {
     /// 512 inducing inputs, 16 of them for each row.
     fn default() -> Self {
         let (covariance, batches) = (Covariance::Full, Minibatches::default());
-        Self {
-            inducing: 512,
-            neighbours: 16,
-            divergence: as_published(),
-            union: false,
-            nugget: NUGGET,
-            covariance,
-            batches,
-        }
+        Self { inducing: 512, neighbours: 16, divergence: 1.0, union: false, nugget: NUGGET, covariance, batches }
     }
 }
 

@@ -70,7 +70,6 @@ pub trait Observer: Send {
 
 /// Forwards only steps, not starts and ends, so that observers see several parts as one training.
 #[doc(hidden)]
-#[doc(hidden)]
 pub struct Steps<'a, 'b>(pub &'a mut [&'b mut dyn Observer]);
 
 impl Observer for Steps<'_, '_> {
