@@ -61,10 +61,6 @@ impl Likelihood for Bernoulli {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Labels { link: self.link })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 /// +1 for class 1, −1 for class 0.

@@ -54,10 +54,6 @@ impl Likelihood for Beta {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Share { concentration: self.concentration.internal()[0] })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -49,10 +49,6 @@ impl Likelihood for Binomial {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Successes)
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -62,10 +62,6 @@ impl<F: Formula + Clone> Likelihood for Custom<F> {
         let own = self.parameters.iter().flat_map(Parameter::internal).collect();
         Arc::new(Frozen { formula: self.formula.clone(), own })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 /// A formula at fixed values of its parameters.

@@ -47,10 +47,6 @@ impl Likelihood for Gamma {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(PositiveMean { shape: self.shape.internal()[0] })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 /// A gamma distribution with mean `exp(f)`.
@@ -146,9 +142,5 @@ impl Likelihood for Exponential {
 
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(PositiveMean { shape: 1.0 })
-    }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
     }
 }

@@ -90,10 +90,6 @@ impl Likelihood for Gaussian {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Normal { noise: self.noise.internal()[0] })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

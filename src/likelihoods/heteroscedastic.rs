@@ -66,10 +66,6 @@ impl Likelihood for Heteroscedastic {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(VaryingNormal { noise: self.noise.internal()[0] })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -68,7 +68,7 @@ use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 
 /// A conditional distribution of targets given latent functions, with its parameters.
-pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
+pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikelihood {
     /// The text that names the likelihood with its options, such as `bernoulli(logit)`.
     fn text(&self) -> String;
 
@@ -134,9 +134,6 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
 
     /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;
-
-    /// A copy with its own parameters.
-    fn boxed(&self) -> Box<dyn Likelihood>;
 
     /// Checks all targets. `rows [n]` are their row numbers for messages; if absent, rows count from 1.
     ///
@@ -225,9 +222,21 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     }
 }
 
+/// Cloning behind a pointer. Every likelihood that is [`Clone`] implements it.
+pub trait CloneLikelihood {
+    /// A copy with parameters of its own.
+    fn boxed(&self) -> Box<dyn Likelihood>;
+}
+
+impl<L: Likelihood + Clone + 'static> CloneLikelihood for L {
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
 impl Clone for Box<dyn Likelihood> {
     fn clone(&self) -> Self {
-        self.boxed()
+        (**self).boxed()
     }
 }
 

@@ -57,10 +57,6 @@ impl Likelihood for NegativeBinomial {
         let dispersion = self.dispersion.internal()[0];
         Arc::new(GammaPoisson { dispersion, size: dispersion.recip() })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

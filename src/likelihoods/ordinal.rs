@@ -90,10 +90,6 @@ impl Likelihood for Ordinal {
         });
         Arc::new(Ordered { cuts: cuts.collect(), own })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -64,10 +64,6 @@ impl Likelihood for Poisson {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Counts { link: self.link })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 /// Draws a count at a rate. Above the sampler's largest rate it uses the normal approximation.

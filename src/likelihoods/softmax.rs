@@ -61,10 +61,6 @@ impl Likelihood for Softmax {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Shares { classes: self.classes, lattice: self.lattice.clone() })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -63,10 +63,6 @@ impl Likelihood for StudentT {
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Student { own: [self.noise.internal()[0], self.df.internal()[0]] })
     }
-
-    fn boxed(&self) -> Box<dyn Likelihood> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]
