@@ -9,6 +9,8 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::average::{AVERAGE, OF_MODELS, candidates};
 use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
 use cagey::metrics::Predictive;
+use cagey::models::experts::ExpertsOptions;
+use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
 use cagey::train::{CheckpointPlan, TrainConfig};
@@ -326,6 +328,19 @@ fn candidates_of_the_logarithm_are_for_positive_targets_that_are_modelled_as_the
 }
 
 #[test]
+fn rows_are_set_apart_for_models_that_leave_none_out_in_closed_form() {
+    let trained = |model: ModelChoice, rows: usize| {
+        let settings = Settings { model, ..Settings::default() };
+        settings.trained_rows(rows, &Registry::default()).unwrap()
+    };
+    let experts = || ExpertsOptions::default().into();
+    assert_eq!(trained(experts(), 4999), 4999);
+    assert_eq!(trained(experts(), 5000), 4500);
+    assert_eq!(trained(experts(), 40_000), 39_000);
+    assert_eq!(trained(SgprOptions::default().into(), 40_000), 40_000);
+}
+
+#[test]
 fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     let data = rows(0, 400);
     let asked = Settings { kernel: OF_MODELS.into(), model: SgprOptions::default().inducing(12).into(), ..settings() };
@@ -360,4 +375,10 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     assert_eq!(again.predict(&new).unwrap(), fitted.predict(&new).unwrap());
     assert!(fitted.left_out().unwrap().is_none(), "experts leave no row out in closed form");
     assert!(fitted.update(&new).unwrap_err().to_string().contains("train it again"));
+    let sparse = names.iter().position(|name| name.starts_with("sgpr")).unwrap();
+    if fitted.members().iter().all(|member| member.weight > 0.0) {
+        let problem = fitted.sample(&new, 3, 0).unwrap_err().to_string();
+        assert!(problem.contains(&format!("number {} (sgpr", sparse + 1)), "{problem}");
+    }
+    assert_eq!(fitted.members()[sparse].fitted.sample(&new, 3, 0).unwrap().len(), 3);
 }

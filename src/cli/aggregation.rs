@@ -15,7 +15,7 @@ use super::scoring::{self, Brief, Scored};
 #[derive(Debug, Clone, Args)]
 pub struct Aggregation {
     /// Rule that combines the predictions of a model's parts: poe, gpoe, gpoe-entropy, gpoe-entropy-normalised, bcm,
-    /// rbcm, grbcm, npae, weights, weights-noise or nearest, or `all` for each of them in turn
+    /// rbcm, grbcm, near, npae, weights, weights-noise or nearest, or `all` for each of them in turn
     /// [default: what `fit` was asked for]
     #[arg(long, value_name = "RULE")]
     aggregation: Option<String>,

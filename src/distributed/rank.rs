@@ -189,8 +189,7 @@ impl Rank<'_> {
                         let member = experts::Member::new(blueprint, self.registry, parts, (rows.clone(), compute))?;
                         *conditioned = Some((raw, member));
                     }
-                    let x = numbers.first().map(Vec::as_slice).unwrap_or_default();
-                    let answers = conditioned.as_ref().map(|(_, member)| member.answers(*augmented, x));
+                    let answers = conditioned.as_ref().map(|(_, member)| member.answers(*augmented, &numbers));
                     answers.transpose()?.unwrap_or_default()
                 } else {
                     parts.own_answers(&**model, (Data::Memory(rows), compute), question, &numbers)?

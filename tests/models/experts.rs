@@ -46,12 +46,13 @@ fn check(name: &str, got: &Marginals, want: &Marginals, tolerance: f64) {
 }
 
 /// Rules by which a single expert keeps its own posterior.
-const FAITHFUL: [Rule; 9] = [
+const FAITHFUL: [Rule; 10] = [
     Rule::Poe,
     Rule::Gpoe,
     Rule::GpoeEntropyNormalised,
     Rule::Bcm,
     Rule::Grbcm,
+    Rule::Near,
     Rule::Npae,
     Rule::Weights,
     Rule::WeightsNoise,
@@ -157,7 +158,50 @@ fn two_experts_with_the_rows_of_one_in_common_are_the_exact_model() {
     let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
     let parts = dealt(30, 2);
     let two = experts(&model, parts.clone(), parts[0].clone());
-    check("grbcm", &by(&two, &data, Rule::Grbcm, &POINTS), &exact, 1e-9);
+    for rule in [Rule::Grbcm, Rule::Near] {
+        check(&rule.to_string(), &by(&two, &data, rule, &POINTS), &exact, 1e-9);
+    }
+}
+
+#[test]
+fn a_committee_of_near_experts_is_that_of_the_eight_with_the_nearest_rows() {
+    let data = data(84, 2);
+    let model = gp("1.3 * matern32(lengthscale=[0.8, 1.1])", 2, 0.1);
+    let (parts, common) = (Partition::Tree.split(&data, &[], 12, 0).unwrap(), vec![3, 11, 12, 30, 31]);
+    let found = by(&experts(&model, parts.clone(), common.clone()), &data, Rule::Near, &POINTS);
+    let of_rows = |rows: &[usize], x: &[f64]| {
+        let said = model.posterior(F64, data.gather(rows).unwrap()).unwrap().predict(x).unwrap();
+        (said.mean[0], said.variance[0])
+    };
+    let mut want = Marginals::default();
+    for x in POINTS.chunks(2) {
+        // The covariance falls with the distance in units of the lengthscales.
+        let distance = |row: &usize| {
+            let z = &data.x[2 * row..2 * row + 2];
+            ((z[0] - x[0]) / 0.8).powi(2) + ((z[1] - x[1]) / 1.1).powi(2)
+        };
+        let nearest = |rows: &Vec<usize>| rows.iter().map(distance).fold(f64::INFINITY, f64::min);
+        let mut order: Vec<&Vec<usize>> = parts.iter().collect();
+        order.sort_by(|a, b| nearest(a).total_cmp(&nearest(b)));
+        let (base, known) = of_rows(&common, x);
+        let both = |rows: &&Vec<usize>| {
+            let others = rows.iter().copied().filter(|row| !common.contains(row));
+            of_rows(&common.iter().copied().chain(others).collect::<Vec<_>>(), x)
+        };
+        let mut chosen: Vec<(f64, f64)> = order[..8].iter().map(both).collect();
+        chosen.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let share =
+            |(at, (_, variance)): (usize, &(f64, f64))| if at == 0 { 1.0 } else { 0.5 * (known / variance).ln() };
+        let shares: Vec<f64> = chosen.iter().enumerate().map(share).collect();
+        let rest = 1.0 - shares.iter().sum::<f64>();
+        let over = |f: fn(&(f64, f64)) -> f64| -> f64 {
+            chosen.iter().zip(&shares).map(|(said, share)| share * f(said)).sum()
+        };
+        let precision = over(|(_, variance)| 1.0 / variance) + rest / known;
+        want.mean.push((over(|(mean, variance)| mean / variance) + rest * base / known) / precision);
+        want.variance.push(1.0 / precision);
+    }
+    check("near", &found, &want, 1e-8);
 }
 
 #[test]
@@ -173,7 +217,7 @@ fn far_from_all_rows_is_the_prior() {
     let data = data(24, 2);
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let some = experts(&model, dealt(24, 4), vec![0, 7, 13]);
-    for rule in [Rule::Bcm, Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights] {
+    for rule in [Rule::Bcm, Rule::Rbcm, Rule::Grbcm, Rule::Near, Rule::Npae, Rule::Weights] {
         let far = by(&some, &data, rule, &[1e3, -1e3]);
         assert!(far.mean[0].abs() < 1e-12 && (far.variance[0] - 1.3).abs() < 1e-9, "{rule}: {far:?}");
     }

@@ -74,7 +74,7 @@ fn any_number_of_ranks_gives_the_same_bits() {
             let outcome =
                 fit::fit(&mut model, F64, &data, &TrainConfig { steps: 6, ..TrainConfig::default() }, &mut []);
             let posterior = model.posterior(F64, data.clone()).unwrap();
-            let predicted = [Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights]
+            let predicted = [Rule::Rbcm, Rule::Grbcm, Rule::Near, Rule::Npae, Rule::Weights]
                 .map(|rule| posterior.by_rule(rule).predict(&points).unwrap());
             (outcome.unwrap().loss, model.free_raw(), predicted)
         };

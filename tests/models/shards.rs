@@ -243,7 +243,7 @@ fn what_needs_all_rows_in_one_place_is_refused() {
         plan.unwrap_err().to_string()
     };
     let usual = ExpertsOptions::default;
-    for rule in [Rule::Grbcm, Rule::Npae, Rule::Weights, Rule::WeightsNoise] {
+    for rule in [Rule::Grbcm, Rule::Near, Rule::Npae, Rule::Weights, Rule::WeightsNoise] {
         let said = refused(settings(ExpertsOptions { aggregation: Some(rule), ..usual() }));
         assert!(said.contains(rule.name()) && said.contains("nearest"), "{said}");
     }

@@ -101,6 +101,7 @@ impl Fit {
         announce(&plan, &config)?;
         let (max_time, config) = (config.max_time, shortened(config, began));
         let before = Transfers::so_far();
+        let apart = plan.apart().cloned();
         let fitted = plan.train(&config, &mut observers)?;
         let moved = Transfers::so_far() - before;
         fitted.save(&self.output)?;
@@ -120,7 +121,11 @@ impl Fit {
             }
         });
         let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
-        let mut left_out = Trust::or_warn(Trust::of_training(&fitted, seen));
+        let mut left_out = Trust::or_warn(match apart {
+            // Intervals were fitted to these rows: other ones say more.
+            Some(apart) if held_out.is_none() => Trust::of(&fitted, &apart, "rows set apart"),
+            _ => Trust::of_training(&fitted, seen),
+        });
         if !interrupt::asked() {
             advise(&fitted, &mut held_out, &mut left_out, (max_time, began));
         }
@@ -203,8 +208,7 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));
     }
     let (step, steps) = (plan.cost()?.seconds, config.steps as f64 * config.restarts.count as f64);
-    let together = plan.models().min(rayon::current_num_threads()) as f64;
-    let all = step * steps * plan.models() as f64 / together;
+    let all = step * steps * plan.models() as f64 / plan.together() as f64;
     if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));

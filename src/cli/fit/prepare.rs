@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
-use cagey::fitted::average::AVERAGE;
+use cagey::fitted::average::{AVERAGE, OF_MODELS};
 use cagey::fitted::structure::{AUTO, is_dated};
 use cagey::fitted::{Plan, Settings, is_series};
 use cagey::train::TrainConfig;
@@ -112,8 +112,9 @@ impl Fit {
         self.prepared(plan, config, began, test, notes)
     }
 
-    /// The model asked for, or an average over kernels where that is the default: where nothing else is asked and it
-    /// takes a few seconds. Says what it would cost where it takes longer.
+    /// The model asked for, or an average where that is the default: where nothing else is asked, over kernels if that
+    /// takes a few seconds, and of models if rows are many. Says what an average over kernels would cost where it takes
+    /// longer.
     fn averaging(&self, likelihood: &str, (rows, columns): (usize, usize)) -> ModelOptions {
         let saved = self.saving.checkpoint.is_some() || self.saving.resume.is_some();
         match self.model.average_seconds(likelihood, (rows, columns), &self.training).filter(|_| !saved) {
@@ -126,6 +127,9 @@ impl Fit {
                     about.0, about.1
                 ));
                 self.model.clone()
+            }
+            None if !saved && self.model.averages_models(likelihood, rows, &self.training) => {
+                self.model.with(None, Some(OF_MODELS.into()))
             }
             None => self.model.clone(),
         }

@@ -83,6 +83,11 @@ impl KindArguments {
         found.ok_or_else(|| Error::Usage("no model is usual for such data: choose one with --model".into()))
     }
 
+    /// Whether no option of any kind is given.
+    pub fn is_silent(&self) -> bool {
+        self.foreign(&[]).is_none()
+    }
+
     /// The first option given that belongs to none of the kinds, and the kinds that it belongs to.
     fn foreign(&self, fitted: &[&Row]) -> Option<(Arg, Vec<&'static str>)> {
         let given = |arg: &Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);

@@ -12,8 +12,9 @@ use cagey::fitted::structure::AUTO;
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::GRAMMAR;
 use cagey::models::command::Given;
-use cagey::models::options::ModelChoice;
+use cagey::models::options::{Kind, ModelChoice};
 use cagey::models::registry::{Row, usual};
+use cagey::models::sgpr::SgprOptions;
 use clap::{Args, ValueEnum};
 use device::DeviceOptions;
 use given::{MeanName, belief, initial, interval};
@@ -27,15 +28,16 @@ use crate::values;
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several;
-    /// --help has the grammar [default: average where that takes a few seconds, else matern32(ard)]
+    /// --help has the grammar [default: average where that takes a few seconds, average(models) where rows are too many
+    /// for the exact model, else matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
-    /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, a sparse one up to 50,000, a
-    /// variational one beyond. For counts (poisson, negative-binomial), Laplace's approximation up to 2,000 rows.
+    /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, up to 50,000 an average of
+    /// experts and a sparse one (the sparse one alone if options are given), a variational one beyond. For counts (poisson, negative-binomial), Laplace's approximation up to 2,000 rows.
     /// With other likelihoods, and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
@@ -155,6 +157,14 @@ impl ModelOptions {
     ) -> Option<f64> {
         let open = self.is_open(training) && self.is_exact(likelihood, rows);
         open.then(|| average::seconds(rows, columns))
+    }
+
+    /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
+    /// exact model and few enough for a sparse one.
+    pub fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
+        let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
+        let sparse = self.kind(likelihood, rows).is_ok_and(|row| row.name == SgprOptions::NAME);
+        open && likelihood.starts_with("gaussian") && sparse
     }
 
     /// Whether structural kernels may be advised for so many rows of a series: if nothing else is asked.

@@ -38,14 +38,15 @@ impl Asked {
     }
 }
 
-/// A sparse model, which knows what all rows have in common, and experts, which know every detail near their own; each
-/// as `settings` say if they are for one of them. The kernel is the default one.
+/// Experts, which know every detail near their own rows, and a sparse model, which knows what all rows have in common;
+/// each as `settings` say if they are for one of them. The kernel is the default one. Experts come first: their
+/// training ends sooner, and a sparse model gains from the parameters that they end at.
 fn models(settings: &Settings) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
         Settings { kernel: Settings::default().kernel, model, ..settings.clone() }
     };
-    vec![of("sgpr", SgprOptions::default().into()), of("experts", ExpertsOptions::default().into())]
+    vec![of("experts", ExpertsOptions::default().into()), of("sgpr", SgprOptions::default().into())]
 }
 
 /// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::Member;
 use crate::data::{Dataset, TargetTransform};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fitted::Fitted;
 use crate::models::posterior::Joint;
 
@@ -23,6 +23,7 @@ impl Fitted {
             let scaled = |path: Vec<f64>| path.into_iter().map(|z| self.target_scale.inverse(z)).collect();
             return Ok(paths.into_iter().map(scaled).collect());
         }
+        self.check_joint()?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let chosen: Vec<usize> = (0..count).map(|_| self.drawn(rng.random::<f64>())).collect();
         let mut paths = Vec::new();
@@ -33,6 +34,18 @@ impl Fitted {
             paths.push(own.into_iter());
         }
         Ok(chosen.into_iter().filter_map(|k| paths[k].next()).collect())
+    }
+
+    /// Refuses joint distributions of an average with a member that has none.
+    fn check_joint(&self) -> Result<()> {
+        let joint = |member: &Member| member.fitted.posterior.is_joint();
+        let Some(without) = self.heard().find(|member| !joint(member)) else { return Ok(()) };
+        let other = self.members.iter().position(joint);
+        let instead = other.map_or("fit one model of all rows".into(), |k| {
+            format!("take a member that has one: number {} ({})", k + 1, self.members[k].name())
+        });
+        let problem = format!("the member {} has no joint distribution of several rows; {instead}", without.name());
+        Err(Error::Usage(problem))
     }
 
     /// The member at a share of the total weight.
@@ -54,6 +67,7 @@ impl Fitted {
             let (x, _) = self.standardise(data)?;
             return Ok(self.in_units(crate::threads::helped(|| self.posterior.predict_joint(&x))?));
         }
+        self.check_joint()?;
         let mut each = Vec::new();
         for Member { weight, fitted, .. } in self.heard() {
             each.push((*weight, fitted.predict_joint(data)?));

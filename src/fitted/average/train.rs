@@ -19,7 +19,9 @@ use crate::threads;
 use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig};
 
 /// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
-/// not depend on the number of threads. A plan that fails is left out, with a warning.
+/// not depend on the number of threads. Models of many rows, some of which are set apart, have work for all threads:
+/// they are trained one after another, each from the parameters of the one before. A plan that fails is left out, with a
+/// warning.
 ///
 /// # Errors
 /// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.
@@ -33,33 +35,47 @@ pub(in crate::fitted) fn train(
     let transform = |plan: &Plan| plan.settings().target_transform;
     let mixed = plans.iter().any(|plan| transform(plan) != transform(&plans[0]));
     let names: Vec<String> = plans.iter().map(|plan| name(plan.settings(), plan.target())).collect();
+    let many = plans.iter().any(|plan| plan.apart().is_some());
     let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
     let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
-    let threads = rayon::current_num_threads();
-    let members = threads::apart(count, |k| {
+    let threads = if many { 1 } else { rayon::current_num_threads() };
+    let member = |k: usize, before: Option<&Fitted>| {
         let plan = plans[k].lock().unwrap_or_else(PoisonError::into_inner).take();
         // What is left of the time is shared among those that wait.
         let share = threads.min(count - k).max(1) as f64 / (count - k) as f64;
         let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()).mul_f64(share));
         let own = TrainConfig { max_time: left, ..of_member(config, k, &names[k]) };
-        let trained = || {
-            let over = left.is_some_and(|left| left.is_zero()) || watched.stopped.load(Ordering::Relaxed);
-            let plan = plan.filter(|_| k == 0 || !over);
-            let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
-            let apart = plan.apart().cloned();
-            let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;
-            if mixed && fitted.explodes()? {
-                return Err(Error::Data(
-                    "far from the data it has no useful mean: its distribution is too wide".into(),
-                ));
-            }
-            match apart {
-                Some(apart) => Member::beside(fitted, &apart),
-                None => Ok((Member::of(fitted)?, Vec::new())),
-            }
+        // Parameters of the one before are worth a model without a training.
+        let over = left.is_some_and(|left| left.is_zero()) && before.is_none();
+        let over = over || watched.stopped.load(Ordering::Relaxed);
+        let plan = plan.filter(|_| k == 0 || !over);
+        let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
+        let apart = plan.apart().cloned();
+        let plan = match before {
+            Some(before) => plan.from_parameters(&*before.model)?,
+            None => plan,
         };
-        Ok(trained())
-    })?;
+        let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;
+        if mixed && fitted.explodes()? {
+            return Err(Error::Data("far from the data it has no useful mean: its distribution is too wide".into()));
+        }
+        match apart {
+            Some(apart) => Member::beside(fitted, &apart),
+            None => Ok((Member::of(fitted)?, Vec::new())),
+        }
+    };
+    let members = match many {
+        false => threads::apart(count, |k| Ok(member(k, None)))?,
+        true => {
+            let mut members: Vec<Result<(Member, Vec<f64>)>> = Vec::new();
+            for k in 0..count {
+                let before = members.last().and_then(|last| last.as_ref().ok());
+                let next = member(k, before.map(|(last, _)| &last.fitted));
+                members.push(next);
+            }
+            members
+        }
+    };
     let (observers, outcome) = watched.all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcome.iter().for_each(|outcome| observers.iter_mut().for_each(|observer| observer.finish(outcome)));
     let mut warnings = Vec::new();

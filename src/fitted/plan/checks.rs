@@ -12,7 +12,8 @@ use crate::models::options::ModelOptions;
 /// them.
 const APART: f64 = 0.15;
 const MOST_APART: f64 = 10_000.0;
-/// With this many rows, probabilities of classes are calibrated by default.
+/// With this many rows, probabilities of classes, and Gaussian predictions of models that do not leave rows out in closed
+/// form, are calibrated by default.
 const MANY: usize = 5000;
 /// The share of the rows that is kept from the training for that, and the largest number of them.
 const TENTH: f64 = 0.1;
@@ -37,21 +38,24 @@ pub(super) fn some(rows: usize) -> f64 {
 /// The share of `rows` rows that a calibration needs for itself.
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
+    let of_numbers = settings.likelihood.starts_with("gaussian");
+    let closed = || Ok::<_, Error>(!of_classes && registry.models.options(&settings.model)?.leaves_one_out());
     match settings.calibrate {
         Calibrate::No => return Ok(None),
-        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then(|| some(rows))),
+        Calibrate::Auto => {
+            let takes = (of_classes || of_numbers) && rows >= MANY;
+            return Ok((takes && !closed()?).then(|| some(rows)));
+        }
         Calibrate::Yes => {}
     }
-    if !of_classes && !settings.likelihood.starts_with("gaussian") {
+    if !of_classes && !of_numbers {
         registry.likelihoods.parse(&settings.likelihood, None)?;
         return Err(Error::Usage(format!(
             "predictions are calibrated under the gaussian likelihood and for classes, and this fits {}",
             settings.likelihood
         )));
     }
-    let options = registry.models.options(&settings.model)?;
-    let closed = !of_classes && options.leaves_one_out();
-    Ok((!closed).then_some(APART.min(MOST_APART / rows as f64)))
+    Ok((!closed()?).then_some(APART.min(MOST_APART / rows as f64)))
 }
 
 /// Refuses intervals from too few residuals to fit a distribution; `apart` is the number of rows set apart for them.

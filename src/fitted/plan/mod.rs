@@ -298,14 +298,20 @@ impl Plan {
         check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
     }
 
-    /// Rows that are kept from the training.
-    pub(super) fn apart(&self) -> Option<&Dataset> {
+    /// Rows that are kept from the training, for intervals and weights.
+    pub fn apart(&self) -> Option<&Dataset> {
         self.apart.as_ref()
     }
 
     /// How many models are trained: several for an average.
     pub fn models(&self) -> usize {
         1 + self.others.len()
+    }
+
+    /// How many of them at a time: of few rows, each thread trains one; those of many rows, some of which are set apart,
+    /// take turns.
+    pub fn together(&self) -> usize {
+        if self.apart.is_some() { 1 } else { self.models().min(rayon::current_num_threads()) }
     }
 
     /// The name of the target.
@@ -347,9 +353,7 @@ impl Plan {
     /// Bytes that a training step takes, roughly; computed without touching the data.
     pub fn bytes(&self) -> f64 {
         let size = Size { rows: self.data.n(), columns: self.data.d, batch: self.batch() };
-        // Each thread trains one of the models of an average.
-        let together = self.models().min(rayon::current_num_threads()) as f64;
-        together * self.model.bytes(self.settings.compute, size)
+        self.together() as f64 * self.model.bytes(self.settings.compute, size)
     }
 
     /// Evaluates the objective and its gradient once, as a training step does, to measure the cost.

@@ -60,6 +60,22 @@ impl Plan {
         }
     }
 
+    /// The same plan with a start at the parameters of another model that have the same names and numbers.
+    ///
+    /// # Errors
+    /// Those of setting parameters.
+    pub(in crate::fitted) fn from_parameters(mut self, other: &dyn GpModel) -> Result<Self> {
+        let known = other.parameters();
+        for (name, parameter) in self.model.parameters_mut() {
+            let same = known.iter().find(|(other, p)| *other == name && p.len() == parameter.len());
+            if let (Some((_, other)), false) = (same, parameter.fixed) {
+                parameter.set_internal(&other.internal())?;
+            }
+        }
+        self.settings.starts = Starts::Data;
+        Ok(self)
+    }
+
     /// Trains a single model.
     pub(in crate::fitted) fn alone(
         mut self,

@@ -47,6 +47,17 @@ impl Common {
         let explained = column_squares(&cross, prior.len());
         Ok(Self { solved: cross, mean, prior, explained })
     }
+
+    /// The same at some of the points.
+    pub(super) fn at(&self, points: &[usize]) -> Self {
+        let some = |all: &[f64]| points.iter().map(|point| all[*point]).collect::<Vec<f64>>();
+        Self {
+            solved: self.solved.chunks(self.prior.len()).flat_map(some).collect(),
+            mean: some(&self.mean),
+            prior: some(&self.prior),
+            explained: some(&self.explained),
+        }
+    }
 }
 
 impl Beyond {

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use super::aggregation::Rule;
 use super::beyond::{Beyond, Common};
 use super::expert::Expert;
+use super::near::Asked;
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::Result;
@@ -123,15 +124,15 @@ impl Conditioned {
         Ok(Augmented::Whole(self.local(expert, &rows)?.into()))
     }
 
-    /// The predictions of this process's experts at `x`. If `augmented`, the experts have the rows of the communication
-    /// expert as well. An expert whose rows are all among them predicts nothing: its marginals are empty.
-    pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-        let own = self.model.parts.own();
-        let predict = |at: usize, local: &Expert| {
+    /// The predictions of this process's experts. If `augmented`, the experts have the rows of the communication expert
+    /// as well. An expert whose rows are all among them predicts nothing: its marginals are empty.
+    fn say(&self, augmented: bool, asked: &Asked) -> Result<Vec<Marginals>> {
+        let (own, x) = (self.model.parts.own(), asked.x);
+        let predict = |at: usize, local: &Expert, x: &[f64]| {
             local.posterior().predict(x).map_err(|error| self.model.parts.of_part(own.start + at, error))
         };
         if !augmented {
-            return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local)));
+            return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local, x)));
         }
         let common = self.common_expert()?.exact();
         if self.augmented.get().is_none() {
@@ -141,12 +142,20 @@ impl Conditioned {
             let _ = self.augmented.set(made);
         }
         let known = common.map(|common| Common::new(common, x)).transpose()?;
-        let predict = |at: usize, expert: &Augmented| match (expert, common, &known) {
-            (Augmented::Beyond(beyond), Some(common), Some(known)) => {
-                beyond.predict(common, known, x).map_err(|error| self.model.parts.of_part(own.start + at, error))
+        let predict = |at: usize, expert: &Augmented| {
+            let points = asked.points(own.start + at);
+            let of_some = points.as_ref().map(|points| asked.at(points));
+            let x = of_some.as_deref().unwrap_or(x);
+            match (expert, common, &known) {
+                _ if x.is_empty() => Ok(Marginals::default()),
+                (Augmented::Beyond(beyond), Some(common), Some(known)) => {
+                    let of_some = points.map(|points| known.at(&points));
+                    let said = beyond.predict(common, of_some.as_ref().unwrap_or(known), x);
+                    said.map_err(|error| self.model.parts.of_part(own.start + at, error))
+                }
+                (Augmented::Whole(local), ..) => predict(at, local, x),
+                _ => Ok(Marginals::default()),
             }
-            (Augmented::Whole(local), ..) => predict(at, local),
-            _ => Ok(Marginals::default()),
         };
         threads::apart(own.len(), |at| match self.augmented.get().and_then(Option::as_ref) {
             Some(all) => predict(at, &all[at]),
@@ -155,10 +164,10 @@ impl Conditioned {
     }
 
     /// The predictions of all experts, on all ranks.
-    pub(super) fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-        let mut own = || self.answers(augmented, x);
+    pub(super) fn asked(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Marginals>> {
+        let mut own = || self.answers(augmented, numbers);
         let (data, question) = ((self.data(), self.compute), Question::Predict { augmented });
-        let answers = whole::ask_with(&self.model, data, &question, &[x.to_vec()], &mut own)?;
+        let answers = whole::ask_with(&self.model, data, &question, numbers, &mut own)?;
         let marginals = |mut mean: Vec<f64>| {
             let variance = mean.split_off(mean.len() / 2);
             Marginals { mean, variance, floored: 0 }
@@ -166,9 +175,15 @@ impl Conditioned {
         Ok(answers.into_iter().map(marginals).collect())
     }
 
+    /// The predictions of all experts at all rows of `x`.
+    pub(super) fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+        self.asked(augmented, &[x.to_vec()])
+    }
+
     /// The [predictions](Self::say) of this process's experts as answers: means, then variances.
-    fn answers(&self, augmented: bool, x: &[f64]) -> Result<Vec<Vec<f64>>> {
-        Ok(self.say(augmented, x)?.into_iter().map(|said| [said.mean, said.variance].concat()).collect())
+    fn answers(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+        let said = self.say(augmented, &Asked::new(numbers, self.data().d()))?;
+        Ok(said.into_iter().map(|said| [said.mean, said.variance].concat()).collect())
     }
 
     /// The predictions of all experts: means less the prior mean, and variances, row-major `[count, t]`.
@@ -221,11 +236,11 @@ impl Member {
         Ok(Self(Conditioned::new(Experts::of(shared, Rule::Grbcm, parts, common), compute, rows)?))
     }
 
-    /// Means, then variances of each expert's predictions at `x`.
+    /// Means, then variances of each expert's predictions at the rows that it is asked about.
     ///
     /// # Errors
     /// What predicting reports.
-    pub(crate) fn answers(&self, augmented: bool, x: &[f64]) -> Result<Vec<Vec<f64>>> {
-        self.0.answers(augmented, x)
+    pub(crate) fn answers(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+        self.0.answers(augmented, numbers)
     }
 }

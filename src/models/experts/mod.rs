@@ -10,6 +10,7 @@ pub mod aggregation;
 mod beyond;
 mod conditioned;
 mod expert;
+mod near;
 mod options;
 mod partition;
 mod posterior;

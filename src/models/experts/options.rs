@@ -44,8 +44,8 @@ pub struct ExpertsOptions {
     pub local: LocalKind,
     /// The number of inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are combined unless another rule is asked for. If none, grBCM, or gPoE by
-    /// normalised entropies if the rows stay with their experts.
+    /// How predictions are combined unless another rule is asked for. If none, grBCM of the nearest experts if they have
+    /// regions, grBCM for other parts, and gPoE by normalised entropies if the rows stay with their experts.
     pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,
@@ -99,7 +99,12 @@ impl ModelOptions for ExpertsOptions {
             Some(saved) => self.saved(&saved, context.data.n())?,
             None => self.shared_out(context)?,
         };
-        let mut experts = Experts::new(shared, self.aggregation.unwrap_or(Rule::Grbcm), parts, communication)?;
+        // Only of experts of regions some are nearer than others.
+        let rule = match self.partition {
+            Partition::Tree | Partition::Kmeans => Rule::Near,
+            Partition::Random | Partition::Column(_) => Rule::Grbcm,
+        };
+        let mut experts = Experts::new(shared, self.aggregation.unwrap_or(rule), parts, communication)?;
         experts.federation = self.training.clone();
         experts = experts.over(context.crew.cloned());
         Ok(Box::new(match context.source {
@@ -227,7 +232,7 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         local: Option<LocalKind>,
         /// How the predictions of the experts are combined into one; `predict` and `evaluate` may choose another rule
-        /// [default: grbcm, or gpoe-entropy-normalised with --shards]
+        /// [default: near for regions (tree, kmeans), grbcm for other parts, gpoe-entropy-normalised with --shards]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
         /// How experts are trained together [default: fact]

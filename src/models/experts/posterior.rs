@@ -126,8 +126,15 @@ impl ExpertsPosterior {
         // A single expert is no committee.
         let local = needs.local || experts.model().len() == 1;
         let [mean, own] = if local { experts.said(false, &level, x)? } else { Default::default() };
-        let augmented =
-            if needs.augmented { Some((experts.common(&level, x)?, experts.said(true, &level, x)?)) } else { None };
+        let common = if needs.augmented { Some(experts.common(&level, x)?) } else { None };
+        let augmented = common.map(|common| {
+            let said = match self.rule {
+                Rule::Near => experts.near(&common, &level, x)?,
+                _ => experts.said(true, &level, x)?,
+            };
+            Ok::<_, Error>((common, said))
+        });
+        let augmented = augmented.transpose()?;
         let covariances = if self.entangled() { Some(terms::covariances(experts, x)?) } else { None };
         let weights = needs.weights.map(|form| self.solved(form)).transpose()?;
         fn said([mean, variance]: &[Vec<f64>; 2]) -> LocalPredictions<'_> {

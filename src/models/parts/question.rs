@@ -53,7 +53,8 @@ pub enum Question {
         /// The parts that take part, ascending.
         drawn: Vec<usize>,
     },
-    /// Means, then variances of predictions. The numbers are the inputs.
+    /// Means, then variances of predictions. The numbers are the inputs and, if not every part predicts every row, the
+    /// parts of each row.
     Predict {
         /// Whether each part has the communication expert's rows as well.
         augmented: bool,

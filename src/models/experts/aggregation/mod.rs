@@ -15,8 +15,8 @@
 //!
 //! | needs | who | what |
 //! |---|---|---|
-//! | [`local`](Needs::local) | all but grBCM, which may have none | the experts' own predictions |
-//! | [`augmented`](Needs::augmented) | grBCM | the communication expert `[1, t]`, and the experts with its rows added |
+//! | [`local`](Needs::local) | all but grBCM and near, which may have none | the experts' own predictions |
+//! | [`augmented`](Needs::augmented) | grBCM, near | the communication expert `[1, t]`, and the experts with its rows added |
 //! | [`covariances`](Needs::covariances) | NPAE, weights | [`Covariances`] of f, μ_i and μ_j |
 //! | [`weights`](Needs::weights) | the weights | β from a [`WeightSystem`], solved once for all chunks |
 //!
@@ -145,7 +145,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
         Rule::Poe | Rule::Gpoe | Rule::GpoeEntropy | Rule::GpoeEntropyNormalised => Ok(poe::aggregate(rule, &local)),
         Rule::Bcm => Ok(poe::bcm(&local)),
         Rule::Rbcm => Ok(poe::rbcm(&local)),
-        Rule::Grbcm => {
+        Rule::Grbcm | Rule::Near => {
             let Some(augmented) = chunk.augmented else { return Err(missing(rule, "augmented experts")) };
             let communication = Experts::new("the communication expert", augmented.communication, chunk.prior)?;
             if communication.count != 1 {
@@ -155,7 +155,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
                 return Ok(nearest(&communication));
             }
             let experts = Experts::new("augmented experts", augmented.experts, chunk.prior)?;
-            Ok(poe::grbcm(&communication, &experts))
+            Ok(poe::grbcm(&communication, &experts, rule == Rule::Near))
         }
         Rule::Npae => nested::aggregate(&local, covariances(rule, chunk, &local)?),
         Rule::Weights | Rule::WeightsNoise => {
@@ -174,9 +174,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
 fn nearest(experts: &Experts) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {
-        let variance = |i: usize| experts.local.variance[i * experts.rows + row];
-        let best = (0..experts.count).min_by(|&a, &b| variance(a).total_cmp(&variance(b))).unwrap_or(0);
-        let (mean, variance) = experts.at(best, row, &mut all.record);
+        let (mean, variance) = experts.at(experts.knows_most(row), row, &mut all.record);
         all.push(mean, variance, experts.prior[row]);
     }
     all
@@ -215,6 +213,12 @@ impl<'a> Experts<'a> {
             return Err(Error::shape(what, format!("[M, {rows}]"), got));
         }
         Ok(Self { count: size.checked_div(rows).unwrap_or(0), rows, local, prior })
+    }
+
+    /// The expert with the least variance at a row.
+    fn knows_most(&self, row: usize) -> usize {
+        let variance = |i: usize| self.local.variance[i * self.rows + row];
+        (0..self.count).min_by(|&a, &b| variance(a).total_cmp(&variance(b))).unwrap_or(0)
     }
 
     /// Mean and variance of one expert at one row. Rounding or an approximation can make variances larger than the

@@ -84,20 +84,23 @@ fn committee(experts: &Experts, share: impl Fn(f64, f64, &mut Record) -> f64) ->
     all
 }
 
-/// The communication expert c in the prior's place: β = 1 for the first augmented expert, ½ (log v_c − log v_i) for the
-/// others (Liu, Cai, Wang and Ong 2018, *Generalized robust Bayesian committee machine*, eqs. 13–14).
-pub(super) fn grbcm(communication: &Experts, experts: &Experts) -> Aggregated {
+/// The communication expert c in the prior's place: β = 1 for the expert that leads, ½ (log v_c − log v_i) for the
+/// others (Liu, Cai, Wang and Ong 2018, *Generalized robust Bayesian committee machine*, eqs. 13–14). There the first
+/// augmented expert leads, which knows as much of a row as any if rows are shared out at random. Of experts of regions,
+/// `near`, it is the one that knows most of the row.
+pub(super) fn grbcm(communication: &Experts, experts: &Experts, near: bool) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {
         let prior = experts.prior[row];
         let (base, known) = communication.at(0, row, &mut all.record);
         let (mut sums, mut shares) = (Sums::default(), 0.0);
+        let lead = if near { experts.knows_most(row) } else { 0 };
         for i in 0..experts.count {
             let (mean, mut variance) = experts.at(i, row, &mut all.record);
             // An expert with more rows cannot know less.
             all.record.clipped += usize::from(variance > known * (1.0 + super::VAGUE));
             variance = variance.min(known);
-            let share = if i == 0 { 1.0 } else { entropy(known, variance, &mut all.record) };
+            let share = if i == lead { 1.0 } else { entropy(known, variance, &mut all.record) };
             shares += share;
             sums.add(share, mean, variance);
         }

@@ -27,6 +27,8 @@ pub enum Rule {
     Rbcm,
     /// Generalised robust Bayesian committee machine: all experts also have the rows of a communication expert
     Grbcm,
+    /// The same committee of only the experts nearest to each row: fast, for experts of regions
+    Near,
     /// Nested pointwise aggregation: the best linear predictor from the experts' means, n² time for each row
     Npae,
     /// Weights from the normal equation over all rows
@@ -52,7 +54,7 @@ pub struct Needs {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Poe,
         Self::Gpoe,
         Self::GpoeEntropy,
@@ -60,6 +62,7 @@ impl Rule {
         Self::Bcm,
         Self::Rbcm,
         Self::Grbcm,
+        Self::Near,
         Self::Npae,
         Self::Weights,
         Self::WeightsNoise,
@@ -74,7 +77,7 @@ impl Rule {
             _ => None,
         };
         let covariances = self == Self::Npae || weights.is_some();
-        let augmented = self == Self::Grbcm;
+        let augmented = matches!(self, Self::Grbcm | Self::Near);
         Needs { local: !augmented, augmented, covariances, weights }
     }
 
@@ -88,6 +91,7 @@ impl Rule {
             Self::Bcm => "bcm",
             Self::Rbcm => "rbcm",
             Self::Grbcm => "grbcm",
+            Self::Near => "near",
             Self::Npae => "npae",
             Self::Weights => "weights",
             Self::WeightsNoise => "weights-noise",
