@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from . import _cagey, _tables
-from ._messages import Bar, ConvergenceWarning, tell, warn
+from ._messages import Bar, CageyWarning, ConvergenceWarning, tell, warn
 from ._report import Figure, Report
 
 Array = NDArray[np.float64]
@@ -143,7 +143,7 @@ class _GP(BaseEstimator):
         self._keep(model)
         tell(messages)
         for text in model.warnings():
-            warn(text, ConvergenceWarning if self.summary_["cut_short"] else UserWarning)
+            warn(text, ConvergenceWarning if self.summary_["cut_short"] else CageyWarning)
         if interrupt is not None:
             raise interrupt
         return self
@@ -471,7 +471,8 @@ class GPClassifier(ClassifierMixin, _GP):
 
     def predict(self, X):
         """The most probable class of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        most = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[most]
 
     def _loaded(self, summary):
         if summary["classes"] is None:

@@ -25,9 +25,13 @@ fn main() -> ExitCode {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = env::var("CAGEY_PYTHON").unwrap_or_else(|_| "python3".into());
     let usable = Command::new(&python).args(["-c", NEEDED]).output().is_ok_and(|done| done.status.success());
-    let Some(module) = module().filter(|_| usable) else {
+    if !usable {
         println!("{python} is no Python 3.11 or later with pytest, scikit-learn, pandas and polars: no test was run");
         return ExitCode::SUCCESS;
+    }
+    let Some(module) = module() else {
+        println!("cargo has not built the module: cargo build --release -p cagey -p cagey-python --lib --test python");
+        return ExitCode::FAILURE;
     };
     let built = package.join("cagey/_cagey.abi3.so");
     std::fs::copy(module, built).expect("the module can be copied");
