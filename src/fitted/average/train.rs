@@ -38,11 +38,16 @@ pub(in crate::fitted) fn train(
     let many = plans.iter().any(|plan| plan.apart().is_some());
     let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
     let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
-    let threads = if many { 1 } else { rayon::current_num_threads() };
+    let threads = rayon::current_num_threads();
     let member = |k: usize, before: Option<&Fitted>| {
         let plan = plans[k].lock().unwrap_or_else(PoisonError::into_inner).take();
-        // What is left of the time is shared among those that wait.
-        let share = threads.min(count - k).max(1) as f64 / (count - k) as f64;
+        // What is left of the time is shared among those that wait; of many rows, the first has twice as much as one that
+        // begins at its parameters.
+        let waiting = count - k;
+        let share = match many {
+            true => 2.0 / (waiting + 1) as f64,
+            false => threads.min(waiting) as f64 / waiting as f64,
+        };
         let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()).mul_f64(share));
         let own = TrainConfig { max_time: left, ..of_member(config, k, &names[k]) };
         // Parameters of the one before are worth a model without a training.
