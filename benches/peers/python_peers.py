@@ -3,7 +3,7 @@
 
     pip install -r requirements-python.txt ../../python
     python python_peers.py                  all tables, as Markdown
-    python python_peers.py optimum          where cagey and scikit-learn end from the same start, and how soon
+    python python_peers.py optimum [ROWS]   where cagey and scikit-learn end from the same start, and how soon
     python python_peers.py row              one row: microseconds of a prediction
     python python_peers.py run TABLE WHO    one fit, as JSON
 
@@ -232,14 +232,14 @@ def suite(names):
             print(f"| {name} | {rows} | {who} | {numbers} |", flush=True)
 
 
-def optimum():
+def optimum(*counts):
     """From the same start to the same optimum: scikit-learn's evidence, and cagey's without priors and scales."""
     from cagey import GPRegressor, Objective
     from sklearn.gaussian_process import GaussianProcessRegressor
 
     raw = {"no_standardize": True, "prior": "none", "init": {"lengthscale": [1.0] * 4, "variance": 1.0, "noise": 0.1}}
     print("| rows | by | one evaluation with gradient, s | fit, s | log evidence |\n|---|---|---|---|---|")
-    for n in (1000, 2000):
+    for n in [int(n) for n in counts] or (1000, 2000):
         X, _, y, _ = table(f"waves {n}")
         own = GPRegressor("rbf(ard)", mean="zero", starts="data", calibrate=False, options=raw)
         other = GaussianProcessRegressor(kernel(4, True), alpha=0)
@@ -292,7 +292,9 @@ if __name__ == "__main__":
     what = sys.argv[1] if len(sys.argv) > 1 else "suite"
     if what == "run":
         run(*sys.argv[2:])
-    elif what in ("optimum", "row"):
-        {"optimum": optimum, "row": row}[what]()
+    elif what == "optimum":
+        optimum(*sys.argv[2:])
+    elif what == "row":
+        row()
     else:
         suite(sys.argv[2:] or TABLES)
