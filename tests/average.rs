@@ -382,3 +382,26 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     }
     assert_eq!(fitted.members()[sparse].fitted.sample(&new, 3, 0).unwrap().len(), 3);
 }
+
+#[test]
+fn of_few_rows_the_target_has_no_zero() {
+    // Two pairs of rows; the same in other units and with another zero.
+    let pairs = |scale: f64, zero: f64| {
+        let y = [820.0, 750.0, 1390.0, 1320.0].map(|y| y / scale + zero);
+        let x = [25.0, 25.0, 150.0, 150.0].map(|x| x * scale + zero);
+        Dataset::new(["x"], x.to_vec()).unwrap().with_target("y", y.to_vec()).unwrap()
+    };
+    let of = |data: &Dataset| fit(data, settings(), &TrainConfig::while_it_pays());
+    let at = |x: f64| Dataset::new(["x"], vec![x]).unwrap();
+    let (own, moved) = (of(&pairs(1.0, 0.0)), of(&pairs(1000.0, 7000.0)));
+    for x in [25.0, 56.25, 87.5, 118.75, 150.0, 200.0] {
+        let own = own.predict(&at(x)).unwrap().remove(0);
+        let moved = moved.predict(&at(1000.0 * x + 7000.0)).unwrap().remove(0);
+        // In units of the target's standard deviation, 287.
+        for p in [0.025, 0.5, 0.975] {
+            let by = 1000.0 * (moved.quantile(p) - 7000.0) - own.quantile(p);
+            assert!(by.abs() < 1e-5 * 287.0, "{x}: {by} at {p}");
+        }
+    }
+    assert!((840.0..1010.0).contains(&own.predict(&at(56.25)).unwrap()[0].mean()));
+}

@@ -75,7 +75,10 @@ fn left_out(fitted: &Fitted) -> Diagnosis {
 }
 
 fn advice(fitted: &Fitted, found: &[Finding]) -> Vec<Alternative> {
-    fitted.alternatives(found, None, &Registry::default()).unwrap()
+    let all = fitted.alternatives(found, None, &Registry::default()).unwrap();
+    let texts: std::collections::HashSet<String> = all.iter().map(|one| format!("{:?}", one.advice.settings)).collect();
+    assert_eq!(texts.len(), all.len(), "{texts:?}");
+    all
 }
 
 fn advised(fitted: &Fitted) -> Vec<Remedy> {
@@ -232,6 +235,30 @@ fn another_likelihood_is_advised_where_it_gains_and_only_there() {
 }
 
 #[test]
+fn rounding_errors_of_exact_rows_have_no_shape() {
+    let plane = table(&["a", "b"], 50, |i| vec![place(i, 1.0), place(i, 2.0), place(i, 1.0) + place(i, 2.0)]);
+    let found = left_out(&fit(&plane, Settings { kernel: "linear".into(), ..Settings::default() }));
+    assert!(found.verdict == Verdict::Noiseless && found.findings.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_multiple_of_the_period_is_called_one() {
+    let told = |period: f64, more: f64, fix: &str| {
+        let wave = |x: f64| (TAU * x).sin() + more * (TAU * x / 3.0).sin();
+        let rows = table(&["x"], 160, |i| vec![0.05 * i as f64, wave(0.05 * i as f64) + 0.2 * noise(i, 1.0)]);
+        let fitted = fit(&rows, Settings { kernel: format!("periodic(period={period}{fix})"), ..Settings::default() });
+        let words = fitted.summary.warnings.iter().map(ToString::to_string);
+        words.filter(|words| words.contains("times the period of the target")).collect::<Vec<_>>()
+    };
+    let [only] = &told(3.0, 0.0, "")[..] else { panic!("one warning") };
+    assert!(only.contains("kernel.periodic.period = ") && only.contains(" is 3 times"), "{only}");
+    // The period itself, a longer one with waves of its own, and one that was asked for.
+    assert!(
+        told(1.0, 0.0, "").is_empty() && told(3.0, 0.4, "").is_empty() && told(3.0, 0.0, ", fix=period").is_empty()
+    );
+}
+
+#[test]
 fn an_average_over_kernels_is_advised_no_kernel() {
     let shape = |i: usize| (4.0 * place(i, 1.0)).sin() + 2.0 * place(i, 2.0) + 0.4 * noise(i, 1.0);
     let rows = table(&["a", "b"], 60, |i| vec![place(i, 1.0), place(i, 2.0), shape(i).exp()]);
@@ -241,6 +268,17 @@ fn an_average_over_kernels_is_advised_no_kernel() {
     assert_eq!(log.settings.kernel, "average");
     let found = advice(&average("average"), &[]);
     assert!(!found.iter().any(|one| matches!(one.remedy, Remedy::LogTarget | Remedy::Kernel)), "{found:?}");
+}
+
+#[test]
+fn an_average_of_a_series_is_advised_a_season_with_all_that_it_needs() {
+    let months = months(84);
+    let rows = months.clone().with_target("y", months.y.unwrap().iter().map(|y| (0.02 * y).exp()).collect()).unwrap();
+    let found = advice(&fit(&rows, Settings { kernel: "average".into(), ..Settings::default() }), &[]);
+    let season = found.iter().find(|one| one.remedy == Remedy::Season).expect("a year");
+    assert!(season.settings.kernel.contains("period=1,") && season.gain > 0.1, "{}", season.advice);
+    let log = season.settings.target_transform == cagey::data::TargetTransform::Log;
+    assert_eq!(log, season.advice.settings.iter().any(|set| set.field == "Settings::target_transform"));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Task<'_> {
             text += " (fixed)";
         }
         if let Constraint::Interval { lower, upper } = parameter.constraint() {
-            text += &format!(" in {lower}..{upper}");
+            text += &format!(" in {}..{}", number(lower), number(upper));
         }
         match parameter.priors() {
             [] => {}

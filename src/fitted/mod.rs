@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use alternatives::{Alternative, is_series};
+pub use alternatives::Alternative;
 pub use average::Member;
 pub use copies::Copies;
 pub use fit::Fit;

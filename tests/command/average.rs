@@ -87,7 +87,11 @@ fn few_rows_are_averaged_unless_something_else_is_asked() {
     };
     let averaged = |options: &[&str]| average("few.csv", options);
     assert!(averaged(&[]) && averaged(&["--model", "exact", "--max-time", "1m", "--seed", "2"]));
-    assert!(!average("ok.csv", &[]), "a series needs a kernel that goes on beyond it");
+    folder.write(
+        "dated.csv",
+        (0..30).fold("day,y\n".into(), |text, i| format!("{text}2020-01-{:02},{}\n", i + 1, i % 7)),
+    );
+    assert!(!average("dated.csv", &[]), "a series of dates needs a kernel that goes on beyond it");
     for single in [
         &["--kernel", "rbf"][..],
         &["--fix", "noise"],

@@ -6,7 +6,7 @@ use std::time::Instant;
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
 use cagey::fitted::average::{AVERAGE, OF_MODELS};
 use cagey::fitted::structure::{AUTO, is_dated};
-use cagey::fitted::{Plan, Settings, is_series};
+use cagey::fitted::{Plan, Settings};
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -94,9 +94,9 @@ impl Fit {
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
-        let series = is_series(&schema, &data.x, data.d);
-        let model = if series { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
-        if is_dated(&schema) && self.model.takes_structure(&likelihood, rows, &self.training) {
+        let dated = is_dated(&schema);
+        let model = if dated { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
+        if dated && self.model.takes_structure(&likelihood, rows, &self.training) {
             report::say(&format!("trend and season of a series are found, for forecasts, by --kernel {AUTO}"));
         }
         let settings = self.settings(&model, &likelihood, rows)?;

@@ -37,11 +37,11 @@ impl Candidate {
         }
     }
 
-    /// The same change for an average over kernels, if it is none of the likelihood.
+    /// The same change for an average over kernels, unless it names a kernel.
     pub(super) fn for_average(self) -> Self {
-        match is_gaussian(&self.settings) {
-            true => Self { settings: Settings { kernel: AVERAGE.into(), ..self.settings }, ..self },
-            false => self,
+        match self.changes.iter().any(|(field, _)| *field == "Settings::kernel") {
+            true => self,
+            false => Self { settings: Settings { kernel: AVERAGE.into(), ..self.settings }, ..self },
         }
     }
 
@@ -74,7 +74,10 @@ pub(super) fn candidates(
         all.extend(trends(fitted, data, input));
     }
     all.extend(transform(now, data));
-    all.extend(kernels(now, data.d).map(|text| Candidate::kernel(now, Remedy::Kernel, text)));
+    let others = kernels(now, data.d).map(|text| Candidate::kernel(now, Remedy::Kernel, text));
+    let others: Vec<_> =
+        others.filter(|one| all.iter().all(|had| had.settings.kernel != one.settings.kernel)).collect();
+    all.extend(others);
     let y = data.y.as_deref().unwrap_or_default();
     if drift == Some(Along::Rows) && !is_arranged(&data.x, data.d, y) {
         let (remedy, changes) = (Remedy::OrderAsInput, Vec::new());
@@ -91,8 +94,15 @@ pub(super) fn candidates(
 }
 
 /// Of an average over kernels, the logarithm of the target for all members, if the average does not have it anyway, and
-/// other likelihoods with the kernel of the heaviest member. The trials are of that member.
-pub(super) fn of_average(fitted: &Fitted, data: &Dataset, found: &[Finding], registry: &Registry) -> Vec<Candidate> {
+/// other likelihoods with the kernel of the heaviest member; `along` the input of a series, also a trend and a season
+/// with that kernel. The trials are of that member.
+pub(super) fn of_average(
+    fitted: &Fitted,
+    data: &Dataset,
+    along: Option<usize>,
+    found: &[Finding],
+    registry: &Registry,
+) -> Vec<Candidate> {
     let Some(lead) = fitted.members().first().map(|member| &member.fitted) else { return Vec::new() };
     let transform_of = |fitted: &Fitted| fitted.settings.target_transform;
     let same = fitted.members().iter().all(|member| transform_of(&member.fitted) == transform_of(lead));
@@ -102,7 +112,12 @@ pub(super) fn of_average(fitted: &Fitted, data: &Dataset, found: &[Finding], reg
     };
     let others = likelihoods(lead, data.y.as_deref().unwrap_or_default(), found, registry);
     let transform = transform(&lead.settings, data).filter(|_| same);
-    transform.into_iter().chain(others.into_iter().map(with_kernel)).collect()
+    let mut trends = along.map_or(Vec::new(), |input| trends(lead, data, input));
+    // Among members with and without the logarithm, the one with it was not asked for.
+    if !same && transform_of(lead) == TargetTransform::Log {
+        trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", "log".into())));
+    }
+    transform.into_iter().chain(trends).chain(others.into_iter().map(with_kernel)).collect()
 }
 
 /// Larger counts are nearly continuous.

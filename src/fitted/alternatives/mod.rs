@@ -18,8 +18,8 @@ use crate::data::{Dataset, Split, TargetScale, TargetTransform};
 use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates, of_average};
-pub use series::is_series;
-pub(super) use series::periods;
+use series::is_series;
+pub(super) use series::{periods, repeats};
 use trial::{Gain, Trial, most_rows};
 
 /// Settings that predict rows better that they were not trained on.
@@ -45,7 +45,7 @@ impl Fitted {
     /// rows ask for forecasts of the later training rows along that input. The work is limited by the number of rows, so
     /// a table has the same alternatives on any machine, unless `time` is limited. None if the model does not hold its
     /// rows, has known noise, or is for targets that are not Gaussian. An average has weighed kernels itself, so for it
-    /// only the logarithm of the target and other likelihoods are tried.
+    /// only the logarithm of the target, other likelihoods, and of a series a trend and a season are tried.
     ///
     /// # Errors
     /// Errors of leaving rows out. An alternative that cannot be trained is left out.
@@ -73,12 +73,13 @@ impl Fitted {
         let lead = self.members.first().map_or(self, |member| &member.fitted);
         let until = time.map(|time| Instant::now() + time);
         let mut trial = Trial::new(lead, registry, data, until);
+        trial.beside = self.members.iter().skip(1).map(|member| &member.fitted.settings).collect();
         let copied = copied(&self.data);
         trial.judged = (0..trial.data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
         trial.forecasts = along.map_or(Vec::new(), |input| forecasts(&trial.data, input));
         let all = match self.members.is_empty() {
             true => candidates(self, &trial.data, along, found, registry),
-            false => of_average(self, &trial.data, found, registry),
+            false => of_average(self, &trial.data, along, found, registry),
         };
         let tried = |candidate: Candidate| {
             let gain = trial.gain(&candidate)?;

@@ -12,6 +12,11 @@ const MOST: usize = 4000;
 const TIE: f64 = 0.97;
 /// A season is seen at least so many times.
 const SEEN: f64 = 3.0;
+/// Waves of a season that are looked at.
+const HARMONICS: u32 = 6;
+/// The share of a period within which it is another, and the share of the largest power that is hardly any.
+const NEAR: f64 = 0.02;
+const HARDLY: f64 = 0.02;
 
 /// Whether rows `x`, row-major `[n, d]`, are a series: in the order of their only input, which has dates or evenly
 /// spaced values.
@@ -34,39 +39,85 @@ pub fn is_even(values: &[f64]) -> bool {
 /// The periods of the largest waves in `y` along `x`, apart from a trend, with the double of the first: a season may
 /// have two waves. None if `x` has few values, or shows no wave three times.
 pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {
-    let n = x.len() as f64;
-    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
-    let span = high - low;
-    if x.len() < FEW || span <= 0.0 {
-        return Vec::new();
-    }
-    let t: Vec<f64> = x.iter().map(|x| 2.0 * (x - low) / span - 1.0).collect();
-    let rest = without_trend(&t, y);
-    // Frequencies in waves a span; four of them for each that is independent of the others.
-    let finest = 0.45 * n;
-    let step = ((finest - SEEN) / MOST as f64).max(0.25);
-    let count = ((finest - SEEN) / step).max(0.0) as usize;
-    let power = |waves: f64| {
-        let (mut cos, mut sin) = (0.0, 0.0);
-        for (t, rest) in t.iter().zip(&rest) {
-            let angle = TAU * waves * 0.5 * (t + 1.0);
-            (cos, sin) = (cos + rest * angle.cos(), sin + rest * angle.sin());
-        }
-        (cos * cos + sin * sin) / n
-    };
-    let spectrum: Vec<(f64, f64)> = (0..=count).map(|k| SEEN + step * k as f64).map(|f| (f, power(f))).collect();
-    let Some((peak, _)) = spectrum.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Vec::new() };
-    let near = (-20..=20).map(|k| peak + step * f64::from(k) / 20.0);
-    let Some((fine, height)) = near.map(|f| (f, power(f))).max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return Vec::new();
-    };
+    let Some(waves) = Waves::of(x, y) else { return Vec::new() };
+    let (Some((fine, height)), span) = (waves.largest(), waves.span) else { return Vec::new() };
     // A peak is broad. A whole number of units (a year), or of rows, is as good if the spectrum hardly differs there.
     let apart = span / (distinct(x).len().max(2) - 1) as f64;
     let whole = [1.0, apart].map(|unit| (span / fine / unit).round() * unit);
-    let as_high = |period: &f64| *period > 0.0 && power(span / period) > TIE * height;
+    let as_high = |period: &f64| *period > 0.0 && waves.power(span / period) > TIE * height;
     let period = whole.into_iter().find(as_high).unwrap_or(span / fine);
     let period = rounded(period);
     [period, 2.0 * period].into_iter().filter(|period| SEEN * period <= span).collect()
+}
+
+/// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other: then
+/// it is a multiple of the period of `y`.
+pub fn repeats(x: &[f64], y: &[f64], period: f64) -> Option<u32> {
+    let waves = Waves::of(x, y).filter(|_| x.len() <= MOST)?;
+    let (fine, height) = waves.largest()?;
+    let ratio = fine * period / waves.span;
+    let times = ratio.round();
+    if !(2.0..=f64::from(HARMONICS)).contains(&times) || (ratio / times - 1.0).abs() > NEAR {
+        return None;
+    }
+    let times = times as u32;
+    // A wave has power at near frequencies too.
+    let rest = waves.without((1..=HARMONICS).map(|wave| f64::from(wave) * fine));
+    let mut others = (1..=2 * HARMONICS).filter(|wave| wave % times != 0);
+    others.all(|wave| rest.power(f64::from(wave) * rest.span / period) < HARDLY * height).then_some(times)
+}
+
+/// What is left of a target beside its trend, as a sum of waves along an input.
+struct Waves {
+    /// Places along the input, from −1 to 1.
+    t: Vec<f64>,
+    rest: Vec<f64>,
+    /// The range of the input, in its own units.
+    span: f64,
+}
+
+impl Waves {
+    /// None for few values.
+    fn of(x: &[f64], y: &[f64]) -> Option<Self> {
+        let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+        let span = high - low;
+        if x.len() < FEW || span <= 0.0 {
+            return None;
+        }
+        let t: Vec<f64> = x.iter().map(|x| 2.0 * (x - low) / span - 1.0).collect();
+        let parabola = (0..3).map(|power| t.iter().map(|t| t.powi(power)).collect());
+        let rest = without(y, parabola);
+        Some(Self { t, rest, span })
+    }
+
+    /// What is left beside waves of these frequencies.
+    fn without(self, waves: impl Iterator<Item = f64>) -> Self {
+        let wave = |waves: f64, of: fn(f64) -> f64| self.t.iter().map(|t| of(TAU * waves * 0.5 * (t + 1.0))).collect();
+        let columns = waves.flat_map(|waves| [wave(waves, f64::cos), wave(waves, f64::sin)]);
+        Self { rest: without(&self.rest, columns), ..self }
+    }
+
+    /// The power of a frequency in `waves` a span.
+    fn power(&self, waves: f64) -> f64 {
+        let (mut cos, mut sin) = (0.0, 0.0);
+        for (t, rest) in self.t.iter().zip(&self.rest) {
+            let angle = TAU * waves * 0.5 * (t + 1.0);
+            (cos, sin) = (cos + rest * angle.cos(), sin + rest * angle.sin());
+        }
+        (cos * cos + sin * sin) / self.t.len() as f64
+    }
+
+    /// The frequency of the largest wave and its power.
+    fn largest(&self) -> Option<(f64, f64)> {
+        // Frequencies in waves a span; four of them for each that is independent of the others.
+        let finest = 0.45 * self.t.len() as f64;
+        let step = ((finest - SEEN) / MOST as f64).max(0.25);
+        let count = ((finest - SEEN) / step).max(0.0) as usize;
+        let highest =
+            |found: &mut dyn Iterator<Item = f64>| found.map(|f| (f, self.power(f))).max_by(|a, b| a.1.total_cmp(&b.1));
+        let (peak, _) = highest(&mut (0..=count).map(|k| SEEN + step * k as f64))?;
+        highest(&mut (-20..=20).map(|k| peak + step * f64::from(k) / 20.0))
+    }
 }
 
 /// Four digits of a number.
@@ -83,13 +134,12 @@ fn distinct(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// What is left of `y` beside a parabola in `t`, which runs from −1 to 1: three steps of Gram–Schmidt.
-fn without_trend(t: &[f64], y: &[f64]) -> Vec<f64> {
+/// What is left of `y` beside a sum of columns, by steps of Gram–Schmidt.
+fn without(y: &[f64], columns: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
     let mut rest = y.to_vec();
     let mut basis: Vec<Vec<f64>> = Vec::new();
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    for power in 0..3 {
-        let mut column: Vec<f64> = t.iter().map(|t| t.powi(power)).collect();
+    for mut column in columns {
         let take = |from: &mut Vec<f64>, part: &[f64]| {
             let share = dot(from, part) / dot(part, part).max(f64::MIN_POSITIVE);
             from.iter_mut().zip(part).for_each(|(value, part)| *value -= share * part);

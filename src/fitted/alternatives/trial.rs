@@ -41,6 +41,8 @@ pub(super) struct Trial<'a> {
     /// The rows that count when they are left out; none if only forecasts count.
     pub judged: Vec<usize>,
     pub forecasts: Vec<Split>,
+    /// The settings of the other members of an average.
+    pub beside: Vec<&'a Settings>,
     /// When trials end, if the user's time is limited.
     pub until: Option<Instant>,
     before: [OnceCell<Option<Scores>>; 3],
@@ -75,19 +77,23 @@ pub(super) struct Gain {
 
 impl<'a> Trial<'a> {
     pub(super) fn new(fitted: &'a Fitted, registry: &'a Registry, data: Dataset, until: Option<Instant>) -> Self {
-        let (judged, forecasts, before) = Default::default();
-        Self { fitted, registry, data, judged, forecasts, until, before }
+        let (judged, forecasts, beside, before) = Default::default();
+        Self { fitted, registry, data, judged, forecasts, beside, until, before }
     }
 
     /// The scores of the present settings, computed once for each way: those of the model itself, or of a brief training
-    /// if that has better ones.
+    /// if that has better ones. Forecasts of an average are taken to be as good as the best of its members'.
     fn present(&self, way: Way) -> Option<&Scores> {
         self.before[way as usize].get_or_init(|| self.of_present(way)).as_ref()
     }
 
     fn of_present(&self, way: Way) -> Option<Scores> {
         let settings = &self.fitted.settings;
-        let again = self.scores(settings, false, way)?;
+        let mut again = self.scores(settings, false, way)?;
+        let beside = if self.forecasts.is_empty() { &[][..] } else { &self.beside };
+        for other in beside.iter().filter_map(|other| self.of_forecasts(other, &self.data, way)) {
+            again.forecasts.iter_mut().zip(other).for_each(|(best, other)| *best = best.max(other));
+        }
         if way != Way::LeftOut || self.data.n != self.fitted.data.n() || settings.model != exact(settings) {
             return Some(again);
         }
@@ -115,10 +121,15 @@ impl<'a> Trial<'a> {
             Way::LeftOut => self.of_judged(&self.fit(settings, data)?.left_out().ok()??),
             Way::Halves | Way::CountedHalves => self.of_halves(settings, data, way)?,
         };
-        let forecast = |split: &Split| self.held_out(settings, data, split, way).map(|densities| mean(&densities));
-        let forecasts = self.forecasts.iter().map(forecast).collect::<Option<Vec<f64>>>()?;
+        let forecasts = self.of_forecasts(settings, data, way)?;
         let finite = rows.iter().chain(&forecasts).all(|density| density.is_finite());
         finite.then_some(Scores { rows, forecasts })
+    }
+
+    /// The mean log density of the rows of each forecast.
+    fn of_forecasts(&self, settings: &Settings, data: &Dataset, way: Way) -> Option<Vec<f64>> {
+        let one = |split: &Split| self.held_out(settings, data, split, way).map(|densities| mean(&densities));
+        self.forecasts.iter().map(one).collect()
     }
 
     fn of_judged(&self, left: &LeftOut) -> Vec<f64> {

@@ -56,11 +56,15 @@ const KERNELS: [&str; 6] = ["matern32(ard)", "matern12(ard)", "rbf(ard)", "rbf",
 /// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
 const OF_LOGARITHM: &str = "matern32(ard)";
 
-/// The settings of the models of an average: one for each kernel of a small family. With `log`, if all targets are
-/// positive and nothing else is known about them (a transform, or noise of rows), also one of the target's logarithm.
-/// The kernel of `settings` does not matter.
+/// Fewer rows do not tell whether errors grow with the target; a model of its logarithm would only make predictions
+/// depend on where the target has its zero.
+const TELL: usize = 20;
+
+/// The settings of the models of an average: one for each kernel of a small family. With `log`, if there are 20 rows or
+/// more, all targets are positive and nothing else is known about them (a transform, or noise of rows), also one of the
+/// target's logarithm. The kernel of `settings` does not matter.
 pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
-    let positive = data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
+    let positive = data.n >= TELL && data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
     let open = settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
     let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
     // With one column, the kernel with one lengthscale is another member's.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::columns::{Units, input_names};
-use super::super::{Fitted, Summary, Tables, advice, average, precision};
+use super::super::{Fitted, Summary, Tables, advice, average, precision, structure};
 use super::Plan;
 use crate::advice::Advice;
 use crate::data::Classes;
@@ -107,6 +107,7 @@ impl Plan {
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
+        warnings.extend(structure::multiples(&*model, &data, &units));
         // After an interrupt, the user waits for the model.
         if outcome.termination != train::Termination::Interrupted {
             warnings.extend(precision::warning(&*model, compute, &data));

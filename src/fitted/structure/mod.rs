@@ -10,7 +10,7 @@ mod season;
 
 pub use season::is_dated;
 use season::seasons;
-pub(super) use season::start;
+pub(super) use season::{multiples, start};
 
 use super::{Settings, average};
 use crate::data::{Dataset, Schema, TargetTransform};

@@ -1,11 +1,12 @@
 //! Seasons of a series: waves of the target apart from its trend, in units that a calendar has.
 
+use crate::advice::Advice;
 use crate::data::{Encoding, Schema};
-use crate::fitted::alternatives::periods;
+use crate::fitted::alternatives::{periods, repeats};
 use crate::models::Observations;
 use crate::models::columns::Units;
 use crate::models::gp_model::GpModel;
-use crate::params::{Constraint, Parameter, Unit};
+use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Parts of a year that a calendar has, in years: the year, the week, the day.
 const CALENDAR: [f64; 3] = [1.0, 7.0 / 365.25, 1.0 / 365.25];
@@ -40,14 +41,11 @@ pub fn seasons(schema: &Schema, x: &[f64], y: &[f64]) -> Vec<f64> {
 /// Starts the periods that are free, over a single input, at those of the largest waves of the targets, and keeps them
 /// between twice the median gap between rows and their span.
 pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
-    let open = |p: &Parameter| {
-        p.unit == Unit::Length && p.name == "period" && p.len() == 1 && !p.given && p.constraint() == Constraint::FREE
-    };
+    let open = |p: &Parameter| is_period(p) && !p.given && p.constraint() == Constraint::FREE;
     if data.d != 1 || data.n() == 0 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
         return;
     }
-    let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
-    let mut x: Vec<f64> = data.x.iter().map(|x| x * sd + mean).collect();
+    let mut x = along(data, units);
     let mut found = periods(&x, &data.y).into_iter();
     x.sort_unstable_by(f64::total_cmp);
     x.dedup();
@@ -63,4 +61,35 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
             let _ = parameter.set_bounds(2.0 * gap, span);
         }
     }
+}
+
+/// Warnings about learned periods, over a single input, that are multiples of the target's.
+pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec<Advice> {
+    let parameters = model.parameters();
+    let learned = parameters.iter().filter(|(_, parameter)| is_period(parameter) && !parameter.fixed);
+    if data.d != 1 {
+        return Vec::new();
+    }
+    let x = along(data, units);
+    let told = learned.filter_map(|(path, parameter)| {
+        let period = parameter.values()[0];
+        let times = repeats(&x, &data.y, period)?;
+        let text = format!(
+            "{path} = {} is {times} times the period of the target, which is near {}; start at that",
+            shown(period),
+            shown(period / f64::from(times))
+        );
+        Some(Advice::from(text).about("Settings::init"))
+    });
+    told.collect()
+}
+
+fn is_period(parameter: &Parameter) -> bool {
+    parameter.unit == Unit::Length && parameter.name == "period" && parameter.len() == 1
+}
+
+/// The rows of a single input, in its own units.
+fn along(data: &Observations, units: &Units) -> Vec<f64> {
+    let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
+    data.x.iter().map(|x| x * sd + mean).collect()
 }
