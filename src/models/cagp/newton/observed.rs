@@ -96,7 +96,7 @@ impl<'a> Observed<'a> {
         let prior = to_f64(self.at.variances()?)?;
         let host = is_host(self.at.scope.device());
         let (rounding, settled) = if host { (ROUNDING, SETTLED) } else { (ROUNDING_OF_GPU, SETTLED_ON_GPU) };
-        // The best sites so far with their system, their bound, and the averages over their distribution.
+        // The last sites with their system, the highest bound so far, and the averages over the sites' distribution.
         let mut best: Option<((Sites, Small), f64, Sites)> = None;
         let mut length = 1.0;
         for round in 0..=if self.settle { MOST_ROUNDS } else { ROUNDS } {
@@ -107,14 +107,14 @@ impl<'a> Observed<'a> {
             let bound = expected - now.1.divergence(actions.noise(&now.0))?;
             let falls = |(_, highest, _): &(_, f64, _)| bound < highest - rounding * highest.abs();
             if bound.is_nan() || best.as_ref().is_some_and(falls) {
-                let Some((kept, bound, next)) = best else { return Ok(now) };
+                let Some((kept, highest, next)) = best else { return Ok(now) };
                 length *= 0.5;
                 if !self.settle || length < SHORTEST {
                     return Ok(kept);
                 }
                 let sites = kept.0.towards(&next, length);
                 now = (sites.clone(), actions.at(&sites)?);
-                best = Some((kept, bound, next));
+                best = Some((kept, highest, next));
                 continue;
             }
             let last = round == if self.settle { MOST_ROUNDS } else { ROUNDS };
@@ -124,7 +124,9 @@ impl<'a> Observed<'a> {
             }
             let sites = now.0.towards(&next, length);
             let small = actions.at(&sites)?;
-            best = Some((std::mem::replace(&mut now, (sites, small)), bound, next));
+            // Rounding errors of many rounds must not add up to a fall.
+            let highest = best.as_ref().map_or(bound, |(_, highest, _)| bound.max(*highest));
+            best = Some((std::mem::replace(&mut now, (sites, small)), highest, next));
         }
         Ok(now)
     }
