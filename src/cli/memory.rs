@@ -1,5 +1,6 @@
 //! Whether a training fits into the memory of the machine, or of its GPU.
 
+use cagey::device::DeviceKind;
 use cagey::fitted::Plan;
 use cagey::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -16,8 +17,13 @@ pub fn check(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     let less = plan.options().smaller();
+    // Vulkan names the largest allocation only.
+    let more = match kind == DeviceKind::Wgpu {
+        true => ", as far as its driver says; `--device-memory 16GB` tells of a card that has more",
+        false => "",
+    };
     Err(Error::Usage(format!(
-        "{}: a step takes about {:.1} GB of memory and {place} has {:.1} GB; {}",
+        "{}: a step takes about {:.1} GB of memory and {place} has {:.1} GB{more}; {}",
         plan.model().title(),
         needed / 1e9,
         there / 1e9,

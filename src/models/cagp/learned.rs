@@ -24,8 +24,8 @@ use crate::solvers::itergp::{Basis, epsilon, independent};
 /// The relative change of latent values at which Newton's method has settled.
 const SETTLED: f64 = 1e-9;
 
-/// The same for products with K in single precision, whose rounding errors are not much smaller.
-const SETTLED_F32: f64 = 1e-6;
+/// The same for products with K in single precision. On an H100, rounding errors alone change latent values by 1.2e-6.
+const SETTLED_F32: f64 = 1e-5;
 
 /// K S is stored whole up to so many bytes. Every pair of rows is then visited once instead of four times.
 const WHOLE: usize = 1 << 30;
