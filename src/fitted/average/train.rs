@@ -57,7 +57,7 @@ pub(in crate::fitted) fn train(
         let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
         let apart = plan.apart().cloned();
         let plan = match before {
-            Some(before) => plan.from_parameters(&*before.model)?,
+            Some(before) => plan.starting_from(&*before.model)?,
             None => plan,
         };
         let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;

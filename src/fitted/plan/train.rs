@@ -64,7 +64,7 @@ impl Plan {
     ///
     /// # Errors
     /// Those of setting parameters.
-    pub(in crate::fitted) fn from_parameters(mut self, other: &dyn GpModel) -> Result<Self> {
+    pub(in crate::fitted) fn starting_from(mut self, other: &dyn GpModel) -> Result<Self> {
         let known = other.parameters();
         for (name, parameter) in self.model.parameters_mut() {
             let same = known.iter().find(|(other, p)| *other == name && p.len() == parameter.len());

@@ -81,10 +81,10 @@ fn nearest(experts: &Conditioned, x: &[f64]) -> Result<Vec<usize>> {
     })?;
     let mut chosen = Vec::with_capacity(t * NEAR.min(m));
     let mut order: Vec<usize> = (0..m).collect();
-    for row in 0..t {
+    (0..t).for_each(|row| {
         order.sort_unstable_by(|&a, &b| most[b][row].total_cmp(&most[a][row]).then(a.cmp(&b)));
         chosen.extend(order.iter().take(NEAR));
-    }
+    });
     Ok(chosen)
 }
 

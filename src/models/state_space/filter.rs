@@ -208,7 +208,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         Ok(Forward { value, starts, rows: rows.t.len(), last: saved(&state, before) })
     }
 
-    pub(super) fn ahead(&self, from: &State, times: &[f64], visit: &mut dyn FnMut(usize, &[f64], &[f64])) {
+    pub(super) fn ahead(&self, from: &State, times: &[f64], mut visit: impl FnMut(usize, &[f64], &[f64])) {
         let (mut transition, mut carried) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut state, mut before) = (Box::new(loaded::<D>(from)), from.time);
         for (i, &t) in times.iter().enumerate() {
@@ -221,7 +221,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         }
     }
 
-    pub(super) fn carried(&self, rows: Rows, visit: &mut dyn FnMut(usize, &[f64], &mut Vec<f64>)) {
+    pub(super) fn carried(&self, rows: Rows, mut visit: impl FnMut(usize, &[f64], &mut Vec<f64>)) {
         let (mut transition, mut moved) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut h, mut vectors) = (Vec::new(), Vec::<f64>::new());
         let mut before = rows.t.first().copied().unwrap_or_default();
