@@ -376,11 +376,19 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     assert!(fitted.left_out().unwrap().is_none(), "experts leave no row out in closed form");
     assert!(fitted.update(&new).unwrap_err().to_string().contains("train it again"));
     let sparse = names.iter().position(|name| name.starts_with("sgpr")).unwrap();
-    if fitted.members().iter().all(|member| member.weight > 0.0) {
-        let problem = fitted.sample(&new, 3, 0).unwrap_err().to_string();
-        assert!(problem.contains(&format!("number {} (sgpr", sparse + 1)), "{problem}");
-    }
+    let joint = fitted.sample(&new, 3, 0);
+    assert_eq!(joint.is_err(), fitted.members()[1 - sparse].weight > 0.0);
+    let problem = joint.unwrap_err().to_string();
+    assert!(problem.contains(&format!("number {} (sgpr", sparse + 1)), "{problem}");
     assert_eq!(fitted.members()[sparse].fitted.sample(&new, 3, 0).unwrap().len(), 3);
+    // A rule is for the member that has parts; the other predicts as before.
+    let ruled = fitted.aggregated("grbcm").unwrap();
+    let means = |member: &Member| member.fitted.predict(&new).unwrap().iter().map(|p| p.mean()).collect::<Vec<f64>>();
+    let [before, after] = [&fitted, &ruled].map(|of| of.members().iter().map(means).collect::<Vec<_>>());
+    assert_eq!(before[sparse], after[sparse]);
+    let own = fitted.members()[1 - sparse].fitted.aggregated("grbcm").unwrap();
+    assert_eq!(after[1 - sparse], own.predict(&new).unwrap().iter().map(|p| p.mean()).collect::<Vec<f64>>());
+    assert!(fitted.aggregated("rbmc").unwrap_err().to_string().contains("rbcm"));
 }
 
 #[test]

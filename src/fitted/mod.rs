@@ -253,14 +253,19 @@ impl Fitted {
         }
     }
 
-    /// The same model with another rule that combines the predictions of its parts. Nothing is computed again. A
-    /// calibration by residuals is dropped, because it was fitted for another rule.
+    /// The same model with another rule that combines the predictions of its parts; of an average, those members that
+    /// have parts. Nothing is computed again. A calibration by residuals is dropped, because it was fitted for another
+    /// rule.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without parts, and for an unknown rule.
     pub fn aggregated(&self, rule: &str) -> Result<Self> {
         if !self.members.is_empty() {
-            return self.each(|member| member.aggregated(rule));
+            self.aggregates()?;
+            return self.each(|member| match member.posterior.aggregates() {
+                Some(_) => member.aggregated(rule),
+                None => Ok(member.clone()),
+            });
         }
         Ok(Self {
             posterior: self.aggregates()?.by(rule)?.into(),
@@ -270,12 +275,14 @@ impl Fitted {
         })
     }
 
-    /// The rules that combine the predictions of the model's parts.
+    /// The rules that combine the predictions of the model's parts; of an average, those of its heaviest member that
+    /// has parts.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without parts.
     pub fn aggregates(&self) -> Result<&dyn Aggregates> {
-        self.posterior.aggregates().ok_or_else(|| {
+        let of_members = || self.members.iter().find_map(|member| member.fitted.posterior.aggregates());
+        self.posterior.aggregates().or_else(of_members).ok_or_else(|| {
             let model = self.model.title();
             Error::Usage(format!("an aggregation is for models that several parts predict for, and this is: {model}"))
         })
