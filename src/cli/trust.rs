@@ -128,7 +128,7 @@ impl Trust {
 }
 
 /// Why nothing is advised for an average.
-const NONE_FOR_AVERAGE: &str = "no advice: an average over kernels has weighed them by the same rows";
+const NONE_FOR_AVERAGE: &str = "no advice: an average has weighed its members by the same rows";
 
 /// Most settings that are advised at once.
 const MOST_ADVISED: usize = 3;

@@ -123,7 +123,7 @@ impl Fit {
                 let seconds = many / rayon::current_num_threads() as f64;
                 let about = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
                 report::say(&format!(
-                    "an average over kernels often predicts better: --kernel average, which takes about {:.0} {}",
+                    "--kernel average would average over kernels, in about {:.0} {}",
                     about.0, about.1
                 ));
                 self.model.clone()
