@@ -4,8 +4,8 @@
 //!
 //! `cargo run --release --example defaults -- --data FOLDER --sets yacht,energy,wide-60-120-0.5 --splits 3`
 //!
-//! `… --example defaults -- average --data FOLDER --sets autompg,concrete --sizes 40,150` compares averages over kernels
-//! with the default kernel.
+//! `… --example defaults -- average --data FOLDER --sets autompg,concrete --sizes 40,150` compares averages over
+//! kernels with the default kernel.
 //!
 //! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns (six of them
 //! matter), and noise NOISE.

@@ -5,8 +5,8 @@
 //! cargo test --release -p cagey -p cagey-python --test python -- tests/test_tables.py
 //! ```
 //!
-//! `CAGEY_PYTHON` names the interpreter, which needs the packages of `python/pyproject.toml`; it is `python3` by default.
-//! Without such a Python it says so, and passes.
+//! `CAGEY_PYTHON` names the interpreter, which needs the packages of `python/pyproject.toml`; it is `python3` by
+//! default. Without such a Python it says so, and passes.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -37,8 +37,9 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, up to 50,000 an average of
-    /// experts and a sparse one (the sparse one alone if options are given), a variational one beyond. For counts (poisson, negative-binomial), Laplace's approximation up to 2,000 rows.
-    /// With other likelihoods, and for more rows, a variational one
+    /// experts and a sparse one (the sparse one alone if options are given), a variational one beyond. For counts
+    /// (poisson, negative-binomial), Laplace's approximation up to 2,000 rows. With other likelihoods, and for more
+    /// rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Prior mean: what the model predicts far from the data

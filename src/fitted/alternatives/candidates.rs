@@ -124,8 +124,8 @@ pub(super) fn of_average(
 const LARGEST_COUNT: f64 = 2000.0;
 /// Up to so many rows, Laplace's approximation is the model for other likelihoods.
 const FOR_LAPLACE: usize = 2000;
-/// With a smaller share of noise in the target's variance, what its distribution is hardly matters, and its mode is hard
-/// to find.
+/// With a smaller share of noise in the target's variance, what its distribution is hardly matters, and its mode is
+/// hard to find.
 const NOISY: f64 = 1e-3;
 /// Student-t residuals with fewer degrees of freedom have heavy tails.
 const HEAVY: f64 = 10.0;

@@ -41,11 +41,12 @@ pub struct Alternative {
 const FEW: usize = 20;
 
 impl Fitted {
-    /// Alternatives that predict better, the best first; `found` is what is known about errors. Rows beyond the training
-    /// rows ask for forecasts of the later training rows along that input. The work is limited by the number of rows, so
-    /// a table has the same alternatives on any machine, unless `time` is limited. None if the model does not hold its
-    /// rows, has known noise, or is for targets that are not Gaussian. An average has weighed kernels itself, so for it
-    /// only the logarithm of the target, other likelihoods, and of a series a trend and a season are tried.
+    /// Alternatives that predict better, the best first; `found` is what is known about errors. Rows beyond the
+    /// training rows ask for forecasts of the later training rows along that input. The work is limited by the number
+    /// of rows, so a table has the same alternatives on any machine, unless `time` is limited. None if the model does
+    /// not hold its rows, has known noise, or is for targets that are not Gaussian. An average has weighed kernels
+    /// itself, so for it only the logarithm of the target, other likelihoods, and of a series a trend and a season are
+    /// tried.
     ///
     /// # Errors
     /// Errors of leaving rows out. An alternative that cannot be trained is left out.

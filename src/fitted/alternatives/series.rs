@@ -50,8 +50,8 @@ pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {
     [period, 2.0 * period].into_iter().filter(|period| SEEN * period <= span).collect()
 }
 
-/// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other: then
-/// it is a multiple of the period of `y`.
+/// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other:
+/// then it is a multiple of the period of `y`.
 pub fn repeats(x: &[f64], y: &[f64], period: f64) -> Option<u32> {
     let waves = Waves::of(x, y).filter(|_| x.len() <= MOST)?;
     let (fine, height) = waves.largest()?;

@@ -81,8 +81,8 @@ impl<'a> Trial<'a> {
         Self { fitted, registry, data, judged, forecasts, beside, until, before }
     }
 
-    /// The scores of the present settings, computed once for each way: those of the model itself, or of a brief training
-    /// if that has better ones. Forecasts of an average are taken to be as good as the best of its members'.
+    /// The scores of the present settings, computed once for each way: those of the model itself, or of a brief
+    /// training if that has better ones. Forecasts of an average are taken to be as good as the best of its members'.
     fn present(&self, way: Way) -> Option<&Scores> {
         self.before[way as usize].get_or_init(|| self.of_present(way)).as_ref()
     }

@@ -20,8 +20,8 @@ use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig}
 
 /// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
 /// not depend on the number of threads. Models of many rows, some of which are set apart, have work for all threads:
-/// they are trained one after another, each from the parameters of the one before. A plan that fails is left out, with a
-/// warning.
+/// they are trained one after another, each from the parameters of the one before. A plan that fails is left out, with
+/// a warning.
 ///
 /// # Errors
 /// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.
@@ -41,8 +41,8 @@ pub(in crate::fitted) fn train(
     let threads = rayon::current_num_threads();
     let member = |k: usize, before: Option<&Fitted>| {
         let plan = plans[k].lock().unwrap_or_else(PoisonError::into_inner).take();
-        // What is left of the time is shared among those that wait; of many rows, the first has twice as much as one that
-        // begins at its parameters.
+        // What is left of the time is shared among those that wait; of many rows, the first has twice as much as one
+        // that begins at its parameters.
         let waiting = count - k;
         let share = match many {
             true => 2.0 / (waiting + 1) as f64,

@@ -12,8 +12,8 @@ use crate::models::options::ModelOptions;
 /// them.
 const APART: f64 = 0.15;
 const MOST_APART: f64 = 10_000.0;
-/// With this many rows, probabilities of classes, and Gaussian predictions of models that do not leave rows out in closed
-/// form, are calibrated by default.
+/// With this many rows, probabilities of classes, and Gaussian predictions of models that do not leave rows out in
+/// closed form, are calibrated by default.
 const MANY: usize = 5000;
 /// The share of the rows that is kept from the training for that, and the largest number of them.
 const TENTH: f64 = 0.1;

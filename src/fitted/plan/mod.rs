@@ -308,8 +308,8 @@ impl Plan {
         1 + self.others.len()
     }
 
-    /// How many of them at a time: of few rows, each thread trains one; those of many rows, some of which are set apart,
-    /// take turns.
+    /// How many of them at a time: of few rows, each thread trains one; those of many rows, some of which are set
+    /// apart, take turns.
     pub fn together(&self) -> usize {
         if self.apart.is_some() { 1 } else { self.models().min(rayon::current_num_threads()) }
     }

@@ -45,8 +45,8 @@ impl<'a> Asked<'a> {
 
 impl Conditioned {
     /// The predictions of the experts nearest to each row, with the communication expert's rows: means less the prior
-    /// mean, and variances, row-major `[k, t]`. An expert without other rows predicts what the communication expert does,
-    /// which is given.
+    /// mean, and variances, row-major `[k, t]`. An expert without other rows predicts what the communication expert
+    /// does, which is given.
     ///
     /// # Errors
     /// As those of the experts.

@@ -44,8 +44,8 @@ pub struct ExpertsOptions {
     pub local: LocalKind,
     /// The number of inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are combined unless another rule is asked for. If none, grBCM of the nearest experts if they have
-    /// regions, grBCM for other parts, and gPoE by normalised entropies if the rows stay with their experts.
+    /// How predictions are combined unless another rule is asked for. If none, grBCM of the nearest experts if they
+    /// have regions, grBCM for other parts, and gPoE by normalised entropies if the rows stay with their experts.
     pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,

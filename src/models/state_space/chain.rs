@@ -87,7 +87,8 @@ pub struct Visit<'a> {
     pub n: &'a [f64],
 }
 
-/// Numbers of states for which there is code; others are filled up. There are at most [`STATES`](super::program::STATES).
+/// Numbers of states for which there is code; others are filled up. There are at most
+/// [`STATES`](super::program::STATES).
 macro_rules! with_states {
     ($count:expr, $D:ident => $body:expr) => {
         with_states!(@ $count, $D => $body; 1 2 3 4 6 8 12 16 24 32 48 64 96)

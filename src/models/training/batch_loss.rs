@@ -41,8 +41,9 @@ const SEEN: usize = 2;
 /// How often to halve a natural-gradient step that makes the covariance indefinite, before the training fails.
 const HALVINGS: usize = 10;
 
-/// The objective of a model on minibatches, with the negative log priors of its parameters. [`fit`](super::minibatch::fit) minimises it over
-/// the [free raw values](crate::params::Parameters::free_raw); use it for a training loop of your own.
+/// The objective of a model on minibatches, with the negative log priors of its parameters.
+/// [`fit`](super::minibatch::fit) minimises it over the [free raw values](crate::params::Parameters::free_raw); use it
+/// for a training loop of your own.
 pub struct BatchLoss<'a, M> {
     pub(super) model: &'a mut M,
     source: Source<'a>,

@@ -20,8 +20,9 @@ pub enum Algebra {
 }
 
 impl Algebra {
-    /// The largest order of a matrix that [`Auto`](Self::Auto) leaves to the host. Up to this order, a step takes as long
-    /// either way on an H100, and the host is more accurate; from order 128 on, the card takes half of the time or less.
+    /// The largest order of a matrix that [`Auto`](Self::Auto) leaves to the host. Up to this order, a step takes as
+    /// long either way on an H100, and the host is more accurate; from order 128 on, the card takes half of the time or
+    /// less.
     pub const LARGEST_ON_HOST: usize = 64;
 
     /// Whether a matrix of order `n` stays on a device without f64.
