@@ -105,7 +105,8 @@ impl Trust {
     /// are no loss.
     pub fn advise(&mut self, fitted: &Fitted, time: Option<Duration>) {
         let Some(diagnosis) = &self.diagnosis else { return };
-        let found = fitted.alternatives(&diagnosis.findings, time, super::registry()).unwrap_or_default();
+        let time = time.map_or(LONGEST, |time| time.min(LONGEST));
+        let found = fitted.alternatives(&diagnosis.findings, Some(time), super::registry()).unwrap_or_default();
         let told = || found.iter().take(MOST_ADVISED);
         self.lines.extend(told().map(advice_in_words));
         if !diagnosis.is_well() && !fitted.members().is_empty() && found.is_empty() {
@@ -126,6 +127,9 @@ impl Trust {
         self.lines.iter().map(|line| format!("  {line}\n")).collect()
     }
 }
+
+/// Trials take seconds, unless the mode under a likelihood is hard to find.
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// Why nothing is advised for an average.
 const NONE_FOR_AVERAGE: &str = "no advice: an average has weighed its members by the same rows";

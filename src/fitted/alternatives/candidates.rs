@@ -83,13 +83,14 @@ pub(super) fn candidates(
         let (remedy, changes) = (Remedy::OrderAsInput, Vec::new());
         all.push(Candidate { settings: now.clone(), numbered: true, remedy, changes });
     }
-    all.extend(likelihoods(fitted, y, found, registry));
     if now.calibrate == Calibrate::No {
         let settings = Settings { calibrate: Calibrate::Yes, ..now.clone() };
         let heavy = found.iter().any(|found| matches!(found, Finding::HeavyTails { .. }));
         let remedy = if heavy { Remedy::HeavyTails } else { Remedy::Calibrate };
         all.push(Candidate::new(settings, remedy, "Settings::calibrate", "yes"));
     }
+    // Their trials take longest: if the time is limited, others come first.
+    all.extend(likelihoods(fitted, y, found, registry));
     all
 }
 
