@@ -9,6 +9,7 @@ use cagey::metrics::{Predictive, quantiles};
 use clap::Args;
 
 use super::output;
+use super::predict::distinct;
 use super::report;
 use super::saved::Saved;
 use super::shards::Shards;
@@ -18,7 +19,7 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cagey fit sales.csv --dates --kernel auto -o sales.cagey
+  cagey fit sales.csv -o sales.cagey
   cagey forecast sales.cagey --horizon 24 -o forecast.csv
   cagey forecast sales.cagey --horizon 12 --levels 0.1,0.5,0.9")]
 pub struct Forecast {
@@ -44,6 +45,7 @@ pub struct Forecast {
 impl Forecast {
     /// Loads, forecasts, writes.
     pub fn run(self) -> Result<()> {
+        distinct(&self.levels)?;
         output::check_table(&self.output, &[&self.model.path])?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let Ahead { column, labels, rows } = fitted.ahead(self.horizon)?;

@@ -69,15 +69,21 @@ pub struct Predict {
     reading: Reading,
 }
 
+/// Refuses a level that is given twice: its column would be there twice.
+pub fn distinct(levels: &[f64]) -> Result<()> {
+    match (1..levels.len()).find(|at| levels[..*at].contains(&levels[*at])) {
+        Some(at) => Err(Error::Usage(format!("--levels: {} is given twice", levels[at]))),
+        None => Ok(()),
+    }
+}
+
 impl Predict {
     /// Reads, predicts, writes.
     pub fn run(self) -> Result<()> {
         if self.split && self.aggregation.all() {
             return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
         }
-        if let Some(level) = (1..self.levels.len()).find(|at| self.levels[..*at].contains(&self.levels[*at])) {
-            return Err(Error::Usage(format!("--levels: {} is given twice", self.levels[level])));
-        }
+        distinct(&self.levels)?;
         output::check_table(&self.output, &[&self.model.path, &self.data])?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));

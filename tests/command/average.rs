@@ -91,7 +91,23 @@ fn few_rows_are_averaged_unless_something_else_is_asked() {
         "dated.csv",
         (0..30).fold("day,y\n".into(), |text, i| format!("{text}2020-01-{:02},{}\n", i + 1, i % 7)),
     );
-    assert!(!average("dated.csv", &[]), "a series of dates needs a kernel that goes on beyond it");
+    // A series has kernels that go on beyond it.
+    let members = |table: &str, options: &[&str]| -> Vec<String> {
+        let fit = ["fit", table, "-o", "a.cagey", "--json"];
+        let found = folder.json(&[&fit[..], options].concat());
+        let name = |member: &serde_json::Value| member["kernel"].as_str().unwrap().to_string();
+        found["average"].as_array().map_or(Vec::new(), |all| all.iter().map(name).collect())
+    };
+    let dated = members("dated.csv", &[]);
+    assert!(dated.len() == 8 && dated.iter().all(|kernel| kernel.contains("wiener")), "{dated:?}");
+    folder.write("even.csv", super::table(&["x", "y"], 30, |i| vec![0.5 * i as f64, (i as f64).sin()]));
+    let even = members("even.csv", &[]);
+    let walks = even.iter().filter(|kernel| kernel.contains("wiener")).count();
+    assert!((even.len(), walks) == (11, 8) && even.contains(&"matern52".into()), "{even:?}");
+    assert!(members("even.csv", &["--kernel", "rbf"]).is_empty() && members("even.csv", &["--fix", "noise"]).is_empty());
+    folder.write("uneven.csv", super::table(&["x", "y"], 30, |i| vec![(i * i) as f64, (i as f64).sin()]));
+    let uneven = members("uneven.csv", &[]);
+    assert!(uneven.contains(&"matern12(ard)".into()), "{uneven:?}");
     for single in [
         &["--kernel", "rbf"][..],
         &["--fix", "noise"],

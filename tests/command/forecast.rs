@@ -20,7 +20,7 @@ fn monthly(rows: std::ops::Range<usize>) -> String {
 fn a_series_of_dates_has_its_season_found_and_is_forecast() {
     let folder = Folder::new();
     folder.write("sales.csv", monthly(0..84));
-    let fitted = folder.json(&["fit", "sales.csv", "--dates", "--kernel", "auto", "-o", "m.cagey", "--json"]);
+    let fitted = folder.json(&["fit", "sales.csv", "-o", "m.cagey", "--json"]);
     let members = fitted["average"].as_array().unwrap();
     assert_eq!(members.len(), 16);
     let season = "periodic(period=1.0, fix=period) * wiener";
@@ -39,6 +39,8 @@ fn a_series_of_dates_has_its_season_found_and_is_forecast() {
     let held = ends.enumerate().filter(|(i, (low, high))| (*low..*high).contains(&value(84 + i))).count();
     assert!(held >= 19, "{held} of 24 intervals hold");
 
+    let twice = ["forecast", "m.cagey", "--horizon", "2", "--levels", ".1,.5,.1"];
+    folder.fails(2, &twice, &["--levels: 0.1 is given twice"]);
     // The same rows in a table have the same predictions.
     folder.write("next.csv", monthly(84..108));
     let predicted = folder.ok(&["predict", "m.cagey", "next.csv"]);

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
 use cagey::fitted::average::{AVERAGE, OF_MODELS};
-use cagey::fitted::structure::{AUTO, is_dated};
+use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Plan, Settings};
+use cagey::models::options::Kind;
+use cagey::models::state_space::StateSpaceOptions;
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -94,11 +96,13 @@ impl Fit {
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
-        let dated = is_dated(&schema);
-        let model = if dated { self.model.clone() } else { self.averaging(&likelihood, (rows, schema.d())) };
-        if dated && self.model.takes_structure(&likelihood, rows, &self.training) {
-            report::say(&format!("trend and season of a series are found, for forecasts, by --kernel {AUTO}"));
-        }
+        let model = match structure::suits(&schema, &data) && self.takes_structure(&likelihood, rows) {
+            true => {
+                report::say("a series: its trend and season are found (--kernel chooses other functions)");
+                self.model.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()))
+            }
+            false => self.averaging(&likelihood, (rows, schema.d())),
+        };
         let settings = self.settings(&model, &likelihood, rows)?;
         let (train, test) = match split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
@@ -112,11 +116,21 @@ impl Fit {
         self.prepared(plan, config, began, test, notes)
     }
 
+    /// Whether structural kernels may be the default for so many rows: if nothing else is asked.
+    fn takes_structure(&self, likelihood: &str, rows: usize) -> bool {
+        !self.is_saved() && self.model.takes_structure(likelihood, rows, &self.training)
+    }
+
+    /// Whether states of the training are written or read.
+    fn is_saved(&self) -> bool {
+        self.saving.checkpoint.is_some() || self.saving.resume.is_some()
+    }
+
     /// The model asked for, or an average where that is the default: where nothing else is asked, over kernels if that
     /// takes a few seconds, and of models if rows are many. Says what an average over kernels would cost where it takes
     /// longer.
     fn averaging(&self, likelihood: &str, (rows, columns): (usize, usize)) -> ModelOptions {
-        let saved = self.saving.checkpoint.is_some() || self.saving.resume.is_some();
+        let saved = self.is_saved();
         match self.model.average_seconds(likelihood, (rows, columns), &self.training).filter(|_| !saved) {
             Some(few) if few <= A_FEW => self.model.with(self.model.model.clone(), Some(AVERAGE.into())),
             Some(many) => {

@@ -28,8 +28,9 @@ use crate::values;
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several;
-    /// --help has the grammar [default: average where that takes a few seconds, average(models) where rows are too many
-    /// for the exact model, else matern32(ard)]
+    /// --help has the grammar [default: auto for a series (a date, or evenly spaced numbers, as the only input), average
+    /// where that takes a few seconds, average(models) where rows are too many for the exact model, else
+    /// matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -170,9 +171,12 @@ impl ModelOptions {
         open && likelihood.starts_with("gaussian") && sparse
     }
 
-    /// Whether structural kernels may be advised for so many rows of a series: if nothing else is asked.
+    /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked, up to as many
+    /// rows as a sparse model is usual for.
     pub fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
-        self.is_open(training) && self.model.is_none() && self.is_exact(likelihood, rows)
+        let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
+        let known = self.auxiliary_column().is_some();
+        open && !known && (self.is_exact(likelihood, rows) || self.averages_models(likelihood, rows, training))
     }
 
     /// Whether nothing is asked of the kernel, its parameters, the mean and the training.

@@ -8,8 +8,9 @@ use crate::fitted::copies::is_arranged;
 use crate::fitted::{Calibrate, Fitted, Registry, Settings};
 use crate::metrics::diagnosis::{Along, Finding, Remedy};
 use crate::models::laplace::LaplaceOptions;
-use crate::models::options::ModelChoice;
+use crate::models::options::{Kind, ModelChoice};
 use crate::models::registry::usual;
+use crate::models::state_space::StateSpaceOptions;
 use crate::models::svgp::SvgpOptions;
 
 /// A change of the settings that may pay.
@@ -113,6 +114,8 @@ pub(super) fn of_average(
     };
     let others = likelihoods(lead, data.y.as_deref().unwrap_or_default(), found, registry);
     let transform = transform(&lead.settings, data).filter(|_| same);
+    // Structural kernels have weighed them already.
+    let along = along.filter(|_| lead.settings.model.kind() != StateSpaceOptions::NAME);
     let mut trends = along.map_or(Vec::new(), |input| trends(lead, data, input));
     // Among members with and without the logarithm, the one with it was not asked for.
     if !same && transform_of(lead) == TargetTransform::Log {

@@ -58,7 +58,7 @@ const OF_LOGARITHM: &str = "matern32(ard)";
 
 /// Fewer rows do not tell whether errors grow with the target; a model of its logarithm would only make predictions
 /// depend on where the target has its zero.
-const TELL: usize = 20;
+pub(in crate::fitted) const TELL: usize = 20;
 
 /// The settings of the models of an average: one for each kernel of a small family. With `log`, if there are 20 rows or
 /// more, all targets are positive and nothing else is known about them (a transform, or noise of rows), also one of the

@@ -19,7 +19,7 @@ mod train;
 use std::sync::Arc;
 
 pub use candidates::{AVERAGE, OF_MODELS, candidates, seconds};
-pub(super) use candidates::{Asked, asked};
+pub(super) use candidates::{Asked, TELL, asked};
 pub(super) use train::train;
 
 use super::{Fitted, LeftOut, Settings, Summary};

@@ -1,5 +1,8 @@
 //! Structural kernels of a series: a trend, a season and what lasts for a short time, added up.
 //!
+//! Rows with dates as their only input, or with numbers of constant spacing, are a [series](suits). Numbers may be places
+//! on a curve as well, so the [curves](CURVES) of a smooth function are among their models.
+//!
 //! Which of them a series has cannot be known from few rows, so `auto` averages over all in a small grammar (Harvey
 //! 1989, *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and
 //! without an autoregressive part × the target or its logarithm. Each is a [state-space](crate::models::state_space)
@@ -15,7 +18,8 @@ pub(super) use season::{multiples, start};
 use super::{Settings, average};
 use crate::data::{Dataset, Schema, TargetTransform};
 use crate::error::{Error, Result};
-use crate::models::options::Kind;
+use crate::fitted::alternatives::is_even;
+use crate::models::options::{Kind, ModelChoice};
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
 
@@ -31,8 +35,17 @@ const TRENDS: [&str; 4] = ["wiener", "wiener + linear", "wiener(order=2)", "wien
 /// What lasts for a short time.
 const LOCAL: &str = "matern12";
 
+/// Functions that are no series: nothing walks or repeats.
+const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
+
 /// With more rows, the rows say which trend there is, and the plain ones are left out.
 const MANY: usize = 2000;
+
+/// Whether rows are a series: the only input is a date, or a number of constant spacing (24 values or more). Then
+/// structural kernels are the default of the command.
+pub fn suits(schema: &Schema, data: &Dataset) -> bool {
+    is_dated(schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
+}
 
 /// Whether settings ask for structural kernels, and whether models of the logarithm may be among them.
 ///
@@ -62,10 +75,14 @@ pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: boo
         return average::candidates(settings, data, log);
     }
     let y = data.y.as_deref().unwrap_or_default();
-    let positive = y.iter().all(|y| *y > 0.0) && settings.target_transform == TargetTransform::Identity && log;
+    let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
+    let positive = positive && settings.target_transform == TargetTransform::Identity && log;
     let season = seasons(schema, &data.x, y).first().map(|period| season(*period));
     let trends = if data.n > MANY { &TRENDS[2..] } else { &TRENDS };
-    let mut all = Vec::new();
+    let model: ModelChoice = StateSpaceOptions::default().into();
+    let curves = CURVES.into_iter().filter(|_| !is_dated(schema));
+    let mut all: Vec<Settings> =
+        curves.map(|kernel| Settings { kernel: kernel.into(), model: model.clone(), ..settings.clone() }).collect();
     for transform in [TargetTransform::Identity, TargetTransform::Log] {
         if transform == TargetTransform::Log && !positive {
             continue;
@@ -78,8 +95,7 @@ pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: boo
                     TargetTransform::Identity => settings.target_transform,
                     other => other,
                 };
-                let model = StateSpaceOptions::default().into();
-                all.push(Settings { kernel, model, target_transform, ..settings.clone() });
+                all.push(Settings { kernel, model: model.clone(), target_transform, ..settings.clone() });
             }
         }
     }
