@@ -6,9 +6,10 @@ use super::{Faults, compute, differences, irregular};
 use crate::ErrorKind;
 use crate::device::Precision;
 use crate::error::Result;
+use crate::models::functions::Normal;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
-use crate::models::posterior::Posterior;
+use crate::models::posterior::{Joint, Posterior};
 use crate::models::{Batch, Held, Observations};
 use crate::scope::{Scope, scalar, to_f64};
 
@@ -155,10 +156,41 @@ fn tensors(faults: &mut Faults, posterior: &dyn Posterior, x: &[f64], d: usize) 
             faults.close(&format!("the gradient of the {name} in the points"), &got, &want, 1e-6);
         }
     }
+    joint(faults, posterior, &points, x);
     let plain = tensor(x, &device);
     let refused = |x| posterior.moments(x).is_err();
     faults.require(refused(plain.clone().cast(DType::F32)), "moments accept points of another type");
     faults.require(d == 1 || refused(plain.narrow(1, 0, d - 1)), "moments accept points of other columns");
+}
+
+/// The joint distribution as tensors equals the joint prediction, and its gradient in the points central differences.
+fn joint(faults: &mut Faults, posterior: &dyn Posterior, points: &Tensor<2>, x: &[f64]) {
+    let rows = points.dims()[0];
+    let weights = irregular(rows * (rows + 1), 3.0);
+    let weigh = |mean: &[f64], covariance: &[f64]| {
+        mean.iter().chain(covariance).zip(&weights).map(|(value, weight)| value * weight).sum::<f64>()
+    };
+    let found = || {
+        let Some(Normal { mean, covariance }) = posterior.joint(points.clone())? else { return Ok(None) };
+        let weights = TensorData::new(weights.clone(), [rows * (rows + 1)]);
+        let weights = Tensor::<1>::from_data(weights, (&points.device(), DType::F64));
+        let all = Tensor::cat(vec![mean.clone(), covariance.clone().flatten(0, 1)], 0);
+        let slopes = points.grad(&(all * weights).sum().backward());
+        Ok(Some((to_f64(mean)?, to_f64(covariance)?, slopes.map_or_else(|| Ok(vec![0.0; x.len()]), to_f64)?)))
+    };
+    let Some(Some((mean, covariance, slopes))) = faults.value("the joint distribution", found()) else { return };
+    let numeric = differences(x, &(0..x.len()).collect::<Vec<_>>(), |x| {
+        let Joint { mean, covariance } = posterior.predict_joint(x)?;
+        Ok(weigh(&mean, &covariance))
+    });
+    let both = (posterior.predict_joint(x), numeric);
+    if let (Some(want), Some(numeric)) =
+        (faults.value("the joint prediction", both.0), faults.value("the joint prediction", both.1))
+    {
+        faults.close("the joint mean as a tensor", &mean, &want.mean, 1e-10);
+        faults.close("the joint covariance as a tensor", &covariance, &want.covariance, 1e-8);
+        faults.close("the gradient of the joint distribution in the points", &slopes, &numeric, 1e-6);
+    }
 }
 
 /// A saved posterior comes back unchanged.

@@ -1,14 +1,12 @@
 //! Predictions in the user's units, for tables and for plain rows of numbers.
 
-use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::Fitted;
 use super::columns::{Inputs, row_values};
 use super::mixing::joined;
-use super::{Fitted, warped};
 use crate::advice::Advice;
 use crate::data::{Dataset, TargetScale, TargetTransform};
-use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::likelihoods::Prediction;
 use crate::metrics::{Predictive, TargetPrediction};
@@ -270,46 +268,6 @@ impl Fitted {
         };
         let rows = self.mixed(data, predict, join)?;
         Ok((0..latents).map(|latent| in_columns(rows.iter().map(|row| row[latent]).collect())).collect())
-    }
-
-    /// Rows of numbers `x`, row-major, as a tensor `[r, d]` on the model's device, which records gradients: for
-    /// [`moments`](Self::moments). With `require_grad` it is a variable, and without it a constant.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if they do not fill whole rows, [`Error::Device`] if the device is not available.
-    pub fn points(&self, x: &[f64]) -> Result<Tensor<2>> {
-        let (d, compute) = (self.data.d, self.settings.compute);
-        if d == 0 || !x.len().is_multiple_of(d) {
-            return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} numbers", x.len())));
-        }
-        let data = TensorData::new(x.to_vec(), [x.len() / d, d]);
-        Ok(upload(data, &compute.device()?.autodiff(), compute.precision.dtype()))
-    }
-
-    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
-    /// target, in those of its transform; of an average, of the target itself). They are differentiable in x: on an
-    /// autodiff device, gradients reach it.
-    /// Parameters are constants.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
-    /// for models without such a posterior.
-    pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
-        if !self.members.is_empty() {
-            return self.mixed_moments(&x);
-        }
-        let (d, device, dtype) = (self.data.d, x.device(), x.dtype());
-        if x.dims()[1] != d {
-            return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));
-        }
-        let row = |values: &[f64]| upload::<2, _>(TensorData::new(values.to_vec(), [1, d]), &device, dtype);
-        let warped = warped::columns(&self.input_scale.warps, x);
-        let standardised = (warped - row(&self.input_scale.mean)) / row(&self.input_scale.sd);
-        let Some([mean, variance]) = self.posterior.moments(standardised)? else {
-            return Err(Error::Usage(format!("moments as tensors are not for this model: {}", self.model.title())));
-        };
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
-        Ok([mean * unit + origin, variance * (unit * unit)])
     }
 
     /// Marginals in standardised units as distributions in the user's units.

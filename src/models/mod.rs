@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
+//! | `functions` | posteriors that are differentiated in their points: joint distributions, fantasies, sample paths |
 //! | `parts` | models made of parts of the rows, in one process or several |
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
@@ -16,9 +17,9 @@ pub mod cggp;
 pub(crate) mod columns;
 pub mod exact;
 pub mod experts;
+pub mod functions;
 mod interface;
 pub mod laplace;
-mod moments;
 mod observations;
 pub mod ordering;
 pub mod parts;

@@ -10,6 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::Observations;
+use super::functions::{Located, Normal, PathOptions, Paths, Pathwise};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -239,14 +240,54 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(self.predict(x)?.mean)
     }
 
-    /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x; parameters are constants. None for
-    /// posteriors that do not offer this.
+    /// The posterior at rows `x [r, d]` as tensors, differentiable in x; parameters are constants. None for posteriors
+    /// that do not offer this.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) for tensors with other columns, or of another device or type than the
     /// posterior's.
-    fn moments(&self, _x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+    fn located(&self, _x: Tensor<2>) -> Result<Option<Located>> {
         Ok(None)
+    }
+
+    /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x.
+    ///
+    /// # Errors
+    /// As [`located`](Self::located).
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        self.located(x)?.map(|located| located.moments()).transpose()
+    }
+
+    /// The joint distribution of f at rows `x [r, d]`, differentiable in x.
+    ///
+    /// # Errors
+    /// As [`located`](Self::located).
+    fn joint(&self, x: Tensor<2>) -> Result<Option<Normal>> {
+        self.located(x)?.map(|located| located.joint()).transpose()
+    }
+
+    /// Its update of prior samples, if it has one: for [`paths`](Self::paths).
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) if there are several latent functions.
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        Ok(None)
+    }
+
+    /// Samples of f as functions, which are evaluated and differentiated anywhere.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) for posteriors without such an update, and naming a kernel form that has no
+    /// random functions; for both there is [`sample`](Self::sample).
+    fn paths(&self, options: PathOptions) -> Result<Paths> {
+        let none = || {
+            Error::Usage(
+                "sample paths are for exact, sgpr, svgp and cagp; draw joint samples at given points from this \
+                 posterior"
+                    .into(),
+            )
+        };
+        Paths::draw(self.pathwise()?.ok_or_else(none)?, options)
     }
 
     /// The posterior given more observations, which reuses what was computed for the earlier ones; none if there is no

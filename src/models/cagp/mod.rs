@@ -28,6 +28,7 @@ mod newton;
 mod noisy;
 mod numbers;
 mod options;
+mod paths;
 mod posterior;
 mod products;
 mod rows;

@@ -12,7 +12,7 @@ use crate::likelihoods::Likelihood;
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 use crate::models::Observations;
-use crate::models::moments::moments;
+use crate::models::functions::{Located, Pathwise};
 use crate::models::posterior::{
     self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares,
     combine, several, subtract_gram,
@@ -268,12 +268,12 @@ impl Posterior for CagpPosterior {
         Ok(all)
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
         if self.of.functions.0 > 1 {
             return Ok(None);
         }
         let scope = Scope::beside(self.compute, &x)?;
-        let (train, prior) = (self.train(&scope), self.prior());
+        let (train, prior) = (self.train(&scope), self.prior().clone());
         let mut projected = Vec::new();
         for part in self.numbers()? {
             let cross = prior.cross(&scope, &x, &train);
@@ -285,7 +285,13 @@ impl Posterior for CagpPosterior {
             });
         }
         let k = Tensor::cat(projected, 1).transpose();
-        moments(&scope, prior, &x, k, &self.weights, self.factor.clone()).map(Some)
+        let (weights, explains) = (self.weights.clone(), Arc::new(self.factor.clone()));
+        Ok(Some(Located { scope, prior, x, k, weights, explains }))
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        self.single()?;
+        Ok(Some(self))
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {

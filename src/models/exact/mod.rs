@@ -3,9 +3,10 @@
 mod influence;
 mod leverage;
 mod options;
+mod paths;
 mod repeats;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 pub(in crate::models) use influence::changes_little;
@@ -18,8 +19,8 @@ use crate::likelihoods::Gaussian;
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData};
+use crate::models::functions::{Located, Pathwise};
 use crate::models::gp_model::{GpModel, Size, Training, gaussian_parts};
-use crate::models::moments::moments;
 use crate::models::posterior::{
     self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine,
     subtract_gram,
@@ -386,11 +387,15 @@ impl Posterior for ExactPosterior {
         Ok(all)
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        let scope = Scope::beside(self.compute, &x)?;
-        let prior = &self.model.prior;
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        let (scope, prior) = (Scope::beside(self.compute, &x)?, self.model.prior.clone());
         let k = prior.cross(&scope, &self.train(&scope), &x).matrix()?;
-        moments(&scope, prior, &x, k, &self.weights, self.factor.clone()).map(Some)
+        let (weights, explains) = (self.weights.clone(), Arc::new(self.factor.clone()));
+        Ok(Some(Located { scope, prior, x, k, weights, explains }))
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        Ok(Some(self))
     }
 
     fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {

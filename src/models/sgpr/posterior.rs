@@ -9,6 +9,7 @@ use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Collapsed, Factor};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
+use crate::models::functions::{Located, Pathwise};
 use crate::models::posterior::{Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior};
 use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::params::all_finite;
@@ -115,8 +116,12 @@ impl Posterior for SgprPosterior {
         self.whitened.mean(x)
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        self.whitened.moments(x)
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        self.whitened.located(x)
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        self.whitened.pathwise()
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {

@@ -6,7 +6,7 @@
 //! If the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U. Then T = UᵀL⁻¹ needs only one
 //! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
-use crate::models::moments::{Explains, moments};
+use crate::models::functions::{Explains, Located, Pathwise, Squares};
 use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::models::prior::Prior;
 use crate::products::{self, Anchors};
@@ -178,6 +178,16 @@ impl WhitenedPosterior {
         out
     }
 
+    /// R z for `z [m, t]`.
+    fn drawn(&self, z: &[f64], t: usize) -> Vec<f64> {
+        let (m, mut out) = (self.whitened.len(), vec![0.0; z.len()]);
+        match &self.root {
+            Root::Lower(root) => triangular::upper(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
+            Root::Upper(root) => triangular::lower(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
+        }
+        out
+    }
+
     /// T and L⁻ᵀμ, if there are enough `rows` to pay for them.
     /// The precision in which a triangle predicts so many rows at once; None if none does.
     pub fn contracts(&self, rows: usize) -> Option<Precision> {
@@ -252,23 +262,42 @@ impl WhitenedPosterior {
 
 /// P = L⁻ᵀ(I − R Rᵀ)L⁻¹.
 impl Explains for WhitenedPosterior {
-    fn explain(&self, k: &mut [f64], t: usize) -> Result<Vec<f64>> {
+    fn explain(&self, k: &mut [f64], t: usize, squares: Squares) -> Result<Vec<f64>> {
         let lower = view(&self.lower, self.whitened.len());
         solve::lower(lower, view_mut(k, t));
         let spread = self.spread(k);
-        let values = column_squares(k, t).iter().zip(column_squares(&spread, t)).map(|(a, s)| a - s).collect();
-        let mut back = vec![0.0; k.len()];
-        match &self.root {
-            Root::Lower(root) => {
-                triangular::upper(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
-            }
-            Root::Upper(root) => {
-                triangular::lower(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
-            }
-        }
-        k.iter_mut().zip(&back).for_each(|(a, b)| *a -= b);
+        let values = squares(k, t).iter().zip(squares(&spread, t)).map(|(a, s)| a - s).collect();
+        k.iter_mut().zip(self.drawn(&spread, t)).for_each(|(a, b)| *a -= b);
         solve::upper(lower.transpose(), view_mut(k, t));
         Ok(values)
+    }
+}
+
+/// The weights are L⁻ᵀ(v − L⁻¹f(Z)) for draws v = μ + R z of the whitened values and samples f of the prior.
+impl Pathwise for WhitenedPosterior {
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    fn centres(&self) -> (&[f64], usize) {
+        (&self.z, self.d)
+    }
+
+    fn corrections(&self, mut samples: Vec<f64>, normal: &mut dyn FnMut() -> f64) -> Result<Vec<f64>> {
+        let m = self.whitened.len();
+        let (count, lower) = (samples.len() / m, view(&self.lower, m));
+        solve::lower(lower, view_mut(&mut samples, count));
+        let z: Vec<f64> = (0..samples.len()).map(|_| normal()).collect();
+        let drawn = self.drawn(&z, count);
+        for (at, (value, drawn)) in samples.iter_mut().zip(drawn).enumerate() {
+            *value = self.whitened[at / count] + drawn - *value;
+        }
+        solve::upper(lower.transpose(), view_mut(&mut samples, count));
+        Ok(samples)
     }
 }
 
@@ -302,10 +331,14 @@ impl Posterior for WhitenedPosterior {
         Ok(threads::map(x.par_chunks(CHUNK * self.d), part).into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        let scope = Scope::beside(self.compute, &x)?;
-        let k = self.prior.cross(&scope, &self.inducing_in(&scope), &x).matrix_wide()?;
-        moments(&scope, &self.prior, &x, k, &self.weights(), self.clone()).map(Some)
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        let (scope, prior) = (Scope::beside(self.compute, &x)?, self.prior.clone());
+        let k = prior.cross(&scope, &self.inducing_in(&scope), &x).matrix_wide()?;
+        Ok(Some(Located { scope, prior, x, k, weights: self.weights(), explains: Arc::new(self.clone()) }))
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        Ok(Some(self))
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {

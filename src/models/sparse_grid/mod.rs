@@ -36,6 +36,7 @@ use crate::advice::Advice;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Gaussian, Likelihood};
+use crate::models::functions::{Located, Pathwise};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
@@ -208,8 +209,12 @@ impl Posterior for UnionPosterior {
         self.sparse.mean(x)
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        self.sparse.moments(x)
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        self.sparse.located(x)
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        self.sparse.pathwise()
     }
 
     fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use crate::error::Result;
+use crate::models::functions::{Located, Pathwise};
 use crate::models::posterior::{Joint, Marginals, Posterior, several};
 use crate::models::whitened::WhitenedPosterior;
 
@@ -41,8 +42,12 @@ impl Posterior for SvgpPosterior {
         self.only()?.mean(x)
     }
 
-    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
-        self.only()?.moments(x)
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        self.only()?.located(x)
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        self.only()?.pathwise()
     }
 
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {

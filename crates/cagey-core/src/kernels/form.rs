@@ -1,6 +1,7 @@
 //! The parts of a kernel: forms (one covariance function each), and how they are lowered to features and a profile.
 
 use std::fmt::Debug;
+use std::ops::{Add, Mul};
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
@@ -125,15 +126,28 @@ impl Lowered {
     /// # Errors
     /// [`Error::Usage`] for an empty sum or product.
     pub fn gram(&self) -> Result<Tensor<2>> {
-        match self {
-            Self::Term(term) if term.metric == Metric::Delta => {
-                let n = term.features.dims()[0];
-                let eye = Tensor::<2>::eye(n, &term.features.device()).cast(term.features.dtype());
-                Ok(scaled(eye, &term.variance))
+        self.folded(&mut |term| {
+            if term.metric != Metric::Delta {
+                return Ok(term.cross(&term.features));
             }
-            Self::Term(term) => Ok(term.cross(&term.features)),
-            Self::Sum(parts) => fold(parts.iter().map(Self::gram), |x, y| x + y),
-            Self::Product(parts) => fold(parts.iter().map(Self::gram), |x, y| x * y),
+            let n = term.features.dims()[0];
+            let eye = Tensor::<2>::eye(n, &term.features.device()).cast(term.features.dtype());
+            Ok(scaled(eye, &term.variance))
+        })
+    }
+
+    /// What `of` makes of each term, left to right, with the sums and products of the covariance.
+    ///
+    /// # Errors
+    /// What `of` reports; [`Error::Usage`] for an empty sum or product.
+    pub(super) fn folded<T: Add<Output = T> + Mul<Output = T>>(
+        &self,
+        of: &mut impl FnMut(&Term) -> Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Term(term) => of(term),
+            Self::Sum(parts) => fold(parts.iter().map(|part| part.folded(of)), |x, y| x + y),
+            Self::Product(parts) => fold(parts.iter().map(|part| part.folded(of)), |x, y| x * y),
         }
     }
 
@@ -143,15 +157,11 @@ impl Lowered {
     /// # Errors
     /// [`Error::Shape`] for fewer comparisons than terms, otherwise as [`gram`](Self::gram).
     pub(crate) fn of_pairs(&self, compared: &mut impl Iterator<Item = Tensor<2>>) -> Result<Tensor<2>> {
-        match self {
-            Self::Term(term) => {
-                let missing = || Error::shape("comparisons of rows", "one for each term", "fewer");
-                let s = compared.next().ok_or_else(missing)?;
-                Ok(if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) })
-            }
-            Self::Sum(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x + y),
-            Self::Product(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x * y),
-        }
+        let missing = || Error::shape("comparisons of rows", "one for each term", "fewer");
+        self.folded(&mut |term| {
+            let s = compared.next().ok_or_else(missing)?;
+            Ok(if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) })
+        })
     }
 
     /// The diagonal of [`gram`](Self::gram).
@@ -159,11 +169,7 @@ impl Lowered {
     /// # Errors
     /// As [`gram`](Self::gram).
     pub fn diag(&self) -> Result<Tensor<1>> {
-        match self {
-            Self::Term(term) => Ok(term.diag()),
-            Self::Sum(parts) => fold(parts.iter().map(Self::diag), |x, y| x + y),
-            Self::Product(parts) => fold(parts.iter().map(Self::diag), |x, y| x * y),
-        }
+        self.folded(&mut |term| Ok(term.diag()))
     }
 
     /// Refuses empty sums and products, to which a user's form may lower.

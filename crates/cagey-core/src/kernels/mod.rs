@@ -5,6 +5,7 @@
 //! everything; `products` computes the same matrices fast.
 
 mod algebra;
+pub mod features;
 pub mod form;
 pub mod initial;
 pub mod linear;

@@ -1,0 +1,120 @@
+//! Fitted models as differentiable functions of their inputs, in the user's units.
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::{Fitted, warped};
+use crate::data::{InputScale, TargetScale};
+use crate::device::transfers::upload;
+use crate::error::{Error, Result};
+use crate::models::functions::{self, Normal, PathOptions};
+
+/// Sample paths of a fitted model: functions of rows in the user's units, with values in those of the target (for a
+/// transformed target, in those of its transform).
+#[derive(Debug, Clone)]
+pub struct Paths {
+    standardised: functions::Paths,
+    inputs: InputScale,
+    target: TargetScale,
+}
+
+impl Paths {
+    /// Number of paths p.
+    pub fn count(&self) -> usize {
+        self.standardised.count()
+    }
+
+    /// One of the paths, at the cost of one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such path.
+    pub fn only(&self, path: usize) -> Result<Self> {
+        Ok(Self { standardised: self.standardised.only(path)?, ..self.clone() })
+    }
+
+    /// Values `[r, p]` at rows `x [r, d]`, which [`Fitted::points`] makes. They are differentiable in x.
+    ///
+    /// # Errors
+    /// As [`Fitted::moments`].
+    pub fn at(&self, x: Tensor<2>) -> Result<Tensor<2>> {
+        let values = self.standardised.at(&standardised(&self.inputs, x)?)?;
+        Ok(values * self.target.sd + self.target.mean)
+    }
+}
+
+/// Rows in the user's units as the model sees them.
+fn standardised(scale: &InputScale, x: Tensor<2>) -> Result<Tensor<2>> {
+    let (d, device, dtype) = (scale.mean.len(), x.device(), x.dtype());
+    if x.dims()[1] != d {
+        return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));
+    }
+    let row = |values: &[f64]| upload::<2, _>(TensorData::new(values.to_vec(), [1, d]), &device, dtype);
+    Ok((warped::columns(&scale.warps, x) - row(&scale.mean)) / row(&scale.sd))
+}
+
+impl Fitted {
+    /// Rows of numbers `x`, row-major, as a tensor `[r, d]` on the model's device, which records gradients: for
+    /// [`moments`](Self::moments), [`joint`](Self::joint) and [`paths`](Self::paths). With `require_grad` it is a
+    /// variable, and without it a constant.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they do not fill whole rows, [`Error::Device`] if the device is not available.
+    pub fn points(&self, x: &[f64]) -> Result<Tensor<2>> {
+        let (d, compute) = (self.data.d, self.settings.compute);
+        if d == 0 || !x.len().is_multiple_of(d) {
+            return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} numbers", x.len())));
+        }
+        let data = TensorData::new(x.to_vec(), [x.len() / d, d]);
+        Ok(upload(data, &compute.device()?.autodiff(), compute.precision.dtype()))
+    }
+
+    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
+    /// target, in those of its transform; of an average, of the target itself). They are differentiable in x: on an
+    /// autodiff device, gradients reach it. Parameters are constants.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
+    /// for models without such a posterior.
+    pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
+        if !self.members.is_empty() {
+            return self.mixed_moments(&x);
+        }
+        let moments = self.posterior.moments(standardised(&self.input_scale, x)?)?;
+        let [mean, variance] = moments.ok_or_else(|| self.no_tensors())?;
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        Ok([mean * unit + origin, variance * (unit * unit)])
+    }
+
+    /// The joint distribution of the latent function at rows `x [r, d]`, in the units and with the gradients of
+    /// [`moments`](Self::moments).
+    ///
+    /// # Errors
+    /// As [`moments`](Self::moments); [`Error::Usage`] for an average of models, which is not normal.
+    pub fn joint(&self, x: Tensor<2>) -> Result<Normal> {
+        self.single("joint distributions as tensors")?;
+        let joint = self.posterior.joint(standardised(&self.input_scale, x)?)?;
+        let Normal { mean, covariance } = joint.ok_or_else(|| self.no_tensors())?;
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        Ok(Normal { mean: mean * unit + origin, covariance: covariance * (unit * unit) })
+    }
+
+    /// Samples of the latent function as functions of rows in the user's units.
+    ///
+    /// # Errors
+    /// As [`Posterior::paths`](crate::models::posterior::Posterior::paths); [`Error::Usage`] for an average of models.
+    pub fn paths(&self, options: PathOptions) -> Result<Paths> {
+        self.single("sample paths")?;
+        let standardised = self.posterior.paths(options)?;
+        Ok(Paths { standardised, inputs: self.input_scale.clone(), target: self.target_scale })
+    }
+
+    fn single(&self, what: &str) -> Result<()> {
+        if self.members.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Usage(format!("{what} are for a single model, and this is an average; take one of its members")))
+    }
+
+    fn no_tensors(&self) -> Error {
+        Error::Usage(format!("moments as tensors are not for this model: {}", self.model.title()))
+    }
+}

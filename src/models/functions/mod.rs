@@ -1,0 +1,15 @@
+//! Posteriors as functions of points, differentiable wherever they are evaluated.
+//!
+//! | | what | of which posteriors |
+//! |---|---|---|
+//! | [`Located`] | means and variances, or the joint distribution, at given points | all that know their [covariances](super::posterior::Posterior::located) |
+//! | [`Normal`] | a joint distribution as tensors: samples from given base samples, and conditioning on some of its points | |
+//! | [`Paths`] | whole samples of f, evaluated anywhere | all with an [update](Pathwise) of prior samples |
+
+mod located;
+mod normal;
+mod paths;
+
+pub use located::{Explains, Located, Squares};
+pub use normal::{Normal, Normals};
+pub use paths::{PathOptions, Paths, Pathwise};
