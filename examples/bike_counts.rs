@@ -94,7 +94,13 @@ fn main() -> Result<()> {
         training: Points { x: &training.0, y: &training.1 },
         held_out: Points { x: &held_out.0, y: &held_out.1 },
         mark: None,
-        frame: Frame { title: "Predicted counts", x: "hour", y: "bicycles hired", size: Some((1000, 800)) },
+        frame: Frame {
+            title: "Predicted counts",
+            x: "hour",
+            y: "bicycles hired",
+            size: Some((1000, 800)),
+            ..Frame::default()
+        },
     }
     .save(&options.output)?;
     println!("figure in {}", options.output.display());

@@ -92,7 +92,8 @@ fn main() -> Result<()> {
     for (name, distance) in runs {
         println!("{name:<9} {:.3} at the start, {:.3} at the end", distance[0], distance[distance.len() - 1]);
     }
-    let frame = Frame { title: "actions against top eigenvectors", x: "step", y: "Grassmann distance", size: None };
+    let frame =
+        Frame { title: "actions against top eigenvectors", x: "step", y: "Grassmann distance", ..Frame::default() };
     let runs = runs.map(|(name, loss)| Run { name, loss, seconds: &[] });
     LearningCurve { runs: &runs, frame, ..LearningCurve::default() }.save(&options.output)?;
     let (actions, eigenvectors) = of_learned(&opt)?;

@@ -110,7 +110,7 @@ fn draw(fitted: &Fitted, train: &Dataset, test: &Dataset, from: f64, options: &O
         training: Points { x: &train.x, y: targets(train)? },
         held_out: Points { x: &test.x, y: targets(test)? },
         mark: Some((from, "forecast")),
-        frame: Frame { title: "", x: "year", y: "CO₂ (ppm)", size: None },
+        frame: Frame { title: "", x: "year", y: "CO₂ (ppm)", ..Frame::default() },
     }
     .save(&options.output)
 }

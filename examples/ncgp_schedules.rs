@@ -85,8 +85,12 @@ fn main() -> Result<()> {
         curves.push((name, curve));
     }
     let runs: Vec<Run> = curves.iter().map(|(name, (seconds, loss))| Run { name, loss, seconds }).collect();
-    let frame =
-        Frame { title: "schedules of Newton steps × actions", x: "actions in all", y: "excess test NLL", size: None };
+    let frame = Frame {
+        title: "schedules of Newton steps × actions",
+        x: "actions in all",
+        y: "excess test NLL",
+        ..Frame::default()
+    };
     LearningCurve { runs: &runs, against: Against::Seconds, frame, ..LearningCurve::default() }
         .save(&options.output)?;
     println!("figure in {}", options.output.display());

@@ -92,7 +92,7 @@ fn main() -> Result<()> {
         training: Points { x: &data.x, y: &data.y },
         held_out: Points::default(),
         mark: None,
-        frame: Frame { title: "posterior of f", x: "x", y: "y", size: None },
+        frame: Frame { title: "posterior of f", x: "x", y: "y", ..Frame::default() },
     }
     .save(&options.output)?;
     println!("figure in {}", options.output.display());

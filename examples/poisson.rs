@@ -179,7 +179,7 @@ fn draw(fitted: &Fitted, data: &Dataset, options: &Options) -> Result<()> {
         title: "Coal-mining disasters: rate with credible bands, and counts",
         x: &data.feature_names[0],
         y: "disasters a year",
-        size: None,
+        ..Frame::default()
     };
     Posterior1d { training, frame, ..Posterior1d::new(&curve) }.save(&options.output)
 }

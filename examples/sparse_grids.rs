@@ -76,7 +76,7 @@ fn main() -> Result<()> {
         }
         let runs: Vec<Run> = curves.iter().zip(NAMES).map(|(loss, name)| Run { name, loss, seconds: &[] }).collect();
         let title = format!("Griewank function over {d} inputs");
-        let frame = Frame { title: &title, x: "level of the sparse grid", y: "RMSE", size: None };
+        let frame = Frame { title: &title, x: "level of the sparse grid", y: "RMSE", ..Frame::default() };
         let stem = options.output.file_stem().unwrap_or_default().to_string_lossy();
         let extension = options.output.extension().unwrap_or_default().to_string_lossy();
         let path = options.output.with_file_name(format!("{stem}-{d}.{extension}"));

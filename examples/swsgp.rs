@@ -144,7 +144,7 @@ fn main() -> Result<()> {
         }
     }
     let runs: Vec<Run> = curves.iter().map(|(name, (loss, seconds))| Run { name, loss, seconds }).collect();
-    let frame = Frame { title: "sparse within sparse", x: "", y: "objective per row", size: None };
+    let frame = Frame { title: "sparse within sparse", x: "", y: "objective per row", ..Frame::default() };
     LearningCurve { runs: &runs, against: Against::Seconds, frame, ..LearningCurve::default() }
         .save(&options.output)?;
     println!("figure in {}", options.output.display());

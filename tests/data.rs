@@ -1331,3 +1331,24 @@ fn dates_go_on_as_the_calendar_does() {
     assert_eq!(next(&[hour(22.5), hour(23.0), hour(23.5)], 2), ["2024-03-01T00:00:00", "2024-03-01T00:30:00"]);
     assert_eq!(Step::of(&[2000.0, 2000.0]), None);
 }
+
+#[test]
+fn axes_of_dates_have_round_dates() {
+    use cagey::data::calendar::ticks;
+    let labels = |low: f64, high: f64, count| -> Vec<String> {
+        let all = ticks(low, high, count);
+        assert!(all.len() <= count + 1 && all.iter().all(|(at, _)| (low..=high).contains(at)), "{all:?}");
+        all.into_iter().map(|(_, label)| label).collect()
+    };
+    assert_eq!(labels(1949.0, 1962.9, 7), ["1950", "1952", "1954", "1956", "1958", "1960", "1962"]);
+    assert_eq!(labels(2019.99, 2020.9, 4), ["2020-01", "2020-04", "2020-07", "2020-10"]);
+    let day = 1.0 / 366.0;
+    // The first of January 2024 was a Monday.
+    assert_eq!(labels(2024.0, 2024.0 + 20.0 * day, 4), ["2024-01-01", "2024-01-08", "2024-01-15"]);
+    assert_eq!(labels(2024.0 - 0.1 * day, 2024.0 + 2.1 * day, 3), ["2024-01-01", "2024-01-02", "2024-01-03"]);
+    assert_eq!(labels(2024.0, 2024.0 + 0.6 * day, 3), ["01-01 00:00", "01-01 06:00", "01-01 12:00"]);
+    assert_eq!(ticks(2024.0, 2024.0 + 6e-5 * day, 5)[1].1, "00:00:05");
+    for (low, high) in [(-5.0, 5.0), (2000.0, 1e9), (3.0, 3.0), (f64::NAN, 4.0), (2000.0, f64::INFINITY)] {
+        assert!(ticks(low, high, 5).is_empty());
+    }
+}

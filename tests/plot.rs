@@ -99,7 +99,7 @@ fn data() -> Data {
 
 /// Every figure: its name, labels its text must hold, and how to save it.
 fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
-    let frame = Frame { title: "CO₂ & <growth>", x: "year", y: "CO₂ [ppm]", size: None };
+    let frame = Frame { title: "CO₂ & <growth>", x: "year", y: "CO₂ [ppm]", ..Frame::default() };
     let split = 240;
     let (training, held_out) =
         (Points { x: &data.x[..split], y: &data.y[..split] }, Points { x: &data.x[split..], y: &data.y[split..] });
@@ -484,7 +484,7 @@ fn long_names_and_many_panels_stay_inside() {
     let long = "a name that goes on and on, well beyond what anybody would want to read in a figure";
     let part = Component { title: long, curve: &data.season };
     let parts = [part; 7];
-    let frame = Frame { title: &long.repeat(3), x: &long.repeat(3), y: &long.repeat(3), size: None };
+    let frame = Frame { title: &long.repeat(3), x: &long.repeat(3), y: &long.repeat(3), ..Frame::default() };
     let points = Points::default();
     let curve = Curve::gaussian(&[-1e-7, 2e-7], &[-1.234e9, -1.235e9], &[1e3, 1e3]);
     let runs: Vec<_> = (0..14).map(|_| Run { name: &long[..30], loss: &data.losses[0], seconds: &[] }).collect();

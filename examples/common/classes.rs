@@ -182,7 +182,7 @@ pub fn draw(title: &str, all: &[(String, Vec<Scores>)], output: &Path) -> Result
         .collect();
     let runs: Vec<Run> =
         all.iter().zip(&columns).map(|((name, _), (seconds, loss))| Run { name, loss, seconds }).collect();
-    let frame = Frame { title, x: "seconds", y: "test NLL", size: None };
+    let frame = Frame { title, x: "seconds", y: "test NLL", ..Frame::default() };
     LearningCurve { runs: &runs, against: Against::Seconds, frame, ..LearningCurve::default() }.save(output)?;
     println!("figure in {}", output.display());
     Ok(())

@@ -147,7 +147,7 @@ fn main() -> Result<()> {
     let names: Vec<String> = records.iter().map(|record| format!("{}, seed {}", record.name, record.seed)).collect();
     let runs: Vec<Run> = names.iter().zip(&curves).map(|(name, (loss, seconds))| Run { name, loss, seconds }).collect();
     if curves.iter().any(|(nll, _)| !nll.is_empty()) {
-        let frame = Frame { title: "UCI data sets", x: "epoch", y: "test NLL (standardised)", size: None };
+        let frame = Frame { title: "UCI data sets", x: "epoch", y: "test NLL (standardised)", ..Frame::default() };
         let figure = options.output.join("uci.png");
         LearningCurve { runs: &runs, against: Against::Seconds, frame, ..LearningCurve::default() }.save(&figure)?;
         println!("figure in {}", figure.display());

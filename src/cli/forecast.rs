@@ -1,13 +1,14 @@
 //! `cagey forecast`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cagey::Result;
-use cagey::data::write_labelled;
+use cagey::data::{ReadOptions, write_labelled, write_predictions};
 use cagey::fitted::Ahead;
 use cagey::metrics::{Predictive, quantiles};
+use cagey::{Error, Result};
 use clap::Args;
 
+use super::data::{Reading, in_table};
 use super::output;
 use super::predict::distinct;
 use super::report;
@@ -21,13 +22,17 @@ use crate::values;
 Examples:
   cagey fit sales.csv -o sales.cagey
   cagey forecast sales.cagey --horizon 24 -o forecast.csv
-  cagey forecast sales.cagey --horizon 12 --levels 0.1,0.5,0.9")]
+  cagey forecast sales.cagey --horizon 12 --levels 0.1,0.5,0.9
+  cagey forecast load.cagey --future weather.csv -o forecast.csv")]
 pub struct Forecast {
     #[command(flatten)]
     model: Saved,
     /// Rows to forecast, in steps of the data's own spacing: months and years are those of the calendar
-    #[arg(long, value_name = "ROWS", value_parser = values::count(1..=100_000))]
-    horizon: usize,
+    #[arg(long, value_name = "ROWS", value_parser = values::count(1..=100_000), required_unless_present = "future")]
+    horizon: Option<usize>,
+    /// Table with the rows to forecast, for a model with other inputs than a date or number: their future values
+    #[arg(long, value_name = "TABLE", conflicts_with = "horizon")]
+    future: Option<PathBuf>,
     /// Where to write the date, mean, sd, lower and upper of each row, and quantiles of --levels, as CSV; `-` for
     /// standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -40,17 +45,36 @@ pub struct Forecast {
     levels: Vec<f64>,
     #[command(flatten)]
     shards: Shards,
+    #[command(flatten, next_help_heading = "Table of --future")]
+    reading: Reading,
 }
 
 impl Forecast {
     /// Loads, forecasts, writes.
     pub fn run(self) -> Result<()> {
         distinct(&self.levels)?;
-        output::check_table(&self.output, &[&self.model.path])?;
+        let inputs: Vec<&Path> = std::iter::once(&self.model.path).chain(&self.future).map(PathBuf::as_path).collect();
+        output::check_table(&self.output, &inputs)?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
-        let Ahead { column, labels, rows } = fitted.ahead(self.horizon)?;
+        if !fitted.is_gaussian() {
+            let problem = "a forecast has the mean and sd of real targets; for others predict the rows of a table";
+            return Err(Error::Usage(problem.into()));
+        }
+        let (rows, ahead) = match (&self.future, self.horizon) {
+            (Some(table), _) => {
+                let more = ReadOptions { keep: true, ..ReadOptions::default() };
+                (self.reading.read(table, &fitted.schema, false, more)?, None)
+            }
+            (None, horizon) => {
+                let Ahead { column, labels, rows } = fitted.ahead(horizon.unwrap_or(1))?;
+                (rows, Some((column, labels)))
+            }
+        };
         fitted.caution().iter().for_each(|caution| report::warn(caution));
-        let predictions = fitted.predict(&rows)?;
+        let predictions = fitted.predict(&rows).map_err(|error| match &self.future {
+            Some(table) => in_table(table)(error),
+            None => error,
+        })?;
         let tail = 0.5 * (1.0 - self.level);
         let of = |value: fn(&Predictive) -> f64| predictions.iter().map(value).collect::<Vec<f64>>();
         let mut columns = vec![("mean".to_string(), of(Predictive::mean)), ("sd".to_string(), of(Predictive::sd))];
@@ -58,6 +82,9 @@ impl Forecast {
         let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
         columns.extend(ends.into_iter().chain(asked).map(|(name, p)| (name, quantiles(&predictions, p))));
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
+        let Some((column, labels)) = ahead else {
+            return write_predictions(&self.output, rows.columns.as_ref(), &columns);
+        };
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
         write_labelled(&self.output, None, Some((&column, &labels)), &columns)
     }

@@ -1,4 +1,5 @@
-//! Dates after those of a series: months and years as the calendar has them, not as so many days.
+//! Dates after those of a series, and round dates of an axis: months and years as the calendar has them, not as so many
+//! days.
 //!
 //! Dates are decimal years in tables. Conversions between days and dates are those of the proleptic Gregorian calendar
 //! (Hinnant 2021, *chrono-compatible low-level date algorithms*).
@@ -82,6 +83,45 @@ pub fn written(years: &[f64]) -> Vec<String> {
         }
     };
     dates.iter().map(one).collect()
+}
+
+/// Seconds between ticks of less than a month.
+const FINE: [i64; 15] = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, DAY, 2 * DAY, 7 * DAY];
+/// Months between ticks.
+const COARSE: [i64; 13] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 12_000];
+
+/// At most `count` round dates between two decimal years, with their labels: years, months, days or times, Mondays for
+/// weeks. None outside the years 1 to 9999.
+pub fn ticks(low: f64, high: f64, count: usize) -> Vec<(f64, String)> {
+    if !(low >= 1.0 && high < 10_000.0 && low < high) {
+        return Vec::new();
+    }
+    let (first, last) = (seconds(low), seconds(high));
+    let fits = |step: i64| (last - first) / step < count.max(1) as i64;
+    if let Some(step) = FINE.into_iter().find(|step| fits(*step)) {
+        // The first of January 1970 was a Thursday.
+        let shift = if step == 7 * DAY { 4 * DAY } else { 0 };
+        let start = (first - shift).div_euclid(step) * step + shift;
+        let label = |Civil { year, month, day, second }: Civil| match step {
+            DAY.. => format!("{year:04}-{month:02}-{day:02}"),
+            60..DAY => format!("{month:02}-{day:02} {:02}:{:02}", second / 3600, second / 60 % 60),
+            _ => format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60),
+        };
+        let times = (0..).map(|i| start + i * step).skip_while(|t| *t < first).take_while(|t| *t <= last);
+        return times.map(|t| (decimal(t), label(Civil::of(t)))).collect();
+    }
+    let (begin, end) = (Civil::of(first), Civil::of(last));
+    let (begin, end) = (12 * begin.year + begin.month - 1, 12 * end.year + end.month - 1);
+    let found = COARSE.into_iter().find(|step| (end - begin) / step < count.max(1) as i64);
+    let Some(step) = found else { return Vec::new() };
+    let start = begin.div_euclid(step) * step;
+    let months = (0..).map(|i| start + i * step).take_while(|month| *month <= end);
+    let tick = |month: i64| {
+        let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+        let label = if step % 12 == 0 { format!("{year}") } else { format!("{year:04}-{month:02}") };
+        (decimal(DAY * days(year, month, 1)), label)
+    };
+    months.map(tick).filter(|(at, _)| *at >= low && *at <= high).collect()
 }
 
 /// The median distance between sorted numbers, of which there are two or more.

@@ -78,3 +78,105 @@ fn a_free_period_starts_at_the_wave_of_the_data() {
     let unknown = ["fit", "wave.csv", "-o", "n.cagey", "--model", "state-space", "--kernel", "rbf"];
     folder.fails(2, &unknown, &["state-space", "`rbf`", "matern52"]);
 }
+
+#[test]
+fn seasons_are_named_and_a_forecast_is_drawn() {
+    let folder = Folder::new();
+    folder.write("sales.csv", monthly(0..60));
+    let members = |options: &[&str]| -> Vec<String> {
+        let fit = ["fit", "sales.csv", "-o", "m.cagey", "--json", "--target-transform", "none"];
+        let fitted = folder.json(&[&fit[..], options].concat());
+        let kernel = |member: &serde_json::Value| member["kernel"].as_str().unwrap().to_string();
+        fitted["average"].as_array().unwrap().iter().map(kernel).collect()
+    };
+    let named = members(&["--season", "year,0.25"]);
+    let both = "periodic(period=1.0, fix=period) * wiener + periodic(period=0.25, fix=period) * wiener";
+    assert!(named.len() == 8 && named.iter().all(|kernel| kernel.contains(both)), "{named:?}");
+    let refused = |table: &str, season: &str, words: &[&str]| {
+        folder.fails(2, &["fit", table, "-o", "n.cagey", "--season", season], words);
+    };
+    refused("sales.csv", "fortnight", &["`fortnight`", "week", "years"]);
+    refused("sales.csv", "-1", &["`-1`"]);
+    folder.write("line.csv", super::table(&["x", "y"], 30, |i| vec![i as f64, (i % 7) as f64 + 0.1 * (i % 3) as f64]));
+    refused("line.csv", "week", &["no date", "period"]);
+    folder.write("two.csv", super::table(&["a", "b", "y"], 30, |i| vec![i as f64, (i * i % 7) as f64, i as f64]));
+    refused("two.csv", "7", &["single input"]);
+    let both = ["fit", "line.csv", "-o", "n.cagey", "--season", "7", "--kernel", "rbf"];
+    folder.fails(2, &both, &["--season", "--kernel"]);
+    folder.ok(&["fit", "line.csv", "-o", "n.cagey", "--season", "7"]);
+    let next = numbers(&folder.ok(&["forecast", "n.cagey", "--horizon", "7"]), "mean");
+    (0..7).for_each(|i| assert!((next[i] - ((30 + i) % 7) as f64).abs() < 0.6, "{next:?}"));
+
+    folder.ok(&["plot", "m.cagey", "--horizon", "24", "-o", "f.svg"]);
+    let drawn = folder.read("f.svg");
+    // The rows end in 2005.
+    assert!(["\n2001\n", "\n2007\n", "\nforecast\n"].iter().all(|text| drawn.contains(text)), "{drawn}");
+    let short = ["plot", "m.cagey", "--kind", "learning", "--horizon", "3", "-o", "g.svg"];
+    folder.fails(2, &short, &["--horizon", "posterior"]);
+}
+
+#[test]
+fn forecasts_are_compared_with_the_season_before_and_smoothing() {
+    let folder = Folder::new();
+    folder.write("sales.csv", monthly(0..96));
+    let compare = ["compare", "sales.csv", "--rolling", "2"];
+    let all = folder.json(&[&compare[..], &["--json"]].concat());
+    let all = all.as_array().unwrap();
+    let named = |name: &str| all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {all:?}"));
+    let rmse = |name: &str| {
+        let folds = named(name)["folds"].as_array().unwrap();
+        folds.iter().map(|fold| fold["scores"]["rmse"].as_f64().unwrap()).sum::<f64>() / 2.0
+    };
+    // The naive forecast repeats the last year before each fold, of 48 rows first and then of 72.
+    let naive = |from: usize| {
+        let error = |i: usize| (value(i) - value(from - 12 + (i - from) % 12)).powi(2);
+        ((from..from + 24).map(error).sum::<f64>() / 24.0).sqrt()
+    };
+    assert!((rmse("(seasonal naive)") - 0.5 * (naive(48) + naive(72))).abs() < 1e-6);
+    let own = "state-space average";
+    assert!(rmse(own) < rmse("(seasonal naive)") && rmse("(smoothing)") < rmse("(mean)"));
+    let skill = &named(own)["skill"];
+    assert!((skill["(mean)"].as_f64().unwrap() - (1.0 - rmse(own) / rmse("(mean)"))).abs() < 1e-9);
+    assert!(named("(ridge)")["skill"]["(ridge)"].is_null() && !skill["(smoothing)"].is_null());
+    let text = folder.ok(&[&compare[..], &["--kernels", "wiener", "--model", "state-space"]].concat());
+    assert!(text.contains("state-space: RMSE ") && text.contains("(seasonal naive)"), "{text}");
+}
+
+#[test]
+fn other_inputs_of_a_forecast_are_in_a_table() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("{},{},{}\n", month(i), i % 5, value(i) + 3.0 * (i % 5) as f64);
+    folder.write("load.csv", (0..60).fold("month,heat,load\n".to_string(), |all, i| all + &row(i)));
+    let fit = ["fit", "load.csv", "-o", "m.cagey", "--kernel", "matern32(dims=[0]) + linear(dims=[1])"];
+    folder.ok(&fit);
+    folder.fails(2, &["forecast", "m.cagey", "--horizon", "2"], &["`month`, `heat`", "future values"]);
+    folder.write(
+        "next.csv",
+        (60..63).fold("month,heat\n".to_string(), |all, i| all + &format!("{},{}\n", month(i), i % 5)),
+    );
+    let ahead = folder.ok(&["forecast", "m.cagey", "--future", "next.csv"]);
+    let mut lines = ahead.lines();
+    assert_eq!(lines.next(), Some("month,heat,mean,sd,lower,upper"));
+    assert!(lines.next().unwrap().starts_with("2006-01-01,0,"));
+    let predicted = folder.ok(&["predict", "m.cagey", "next.csv"]);
+    assert_eq!(numbers(&ahead, "mean"), numbers(&predicted, "mean"));
+    folder.fails(2, &["forecast", "m.cagey"], &["--horizon"]);
+    folder.fails(1, &["forecast", "m.cagey", "--future", "load2.csv"], &["load2.csv"]);
+}
+
+#[test]
+fn many_rows_along_one_input_are_exact_in_linear_time() {
+    let folder = Folder::new();
+    let x = |i: usize| i as f64 + 0.4 * ((i * i % 17) as f64 - 8.0);
+    folder.write(
+        "many.csv",
+        super::table(&["x", "y"], 5200, |i| vec![x(i), (0.01 * x(i)).sin() + 0.1 * ((i * 7 % 13) as f64)]),
+    );
+    let fit = ["fit", "many.csv", "-o", "m.cagey", "--steps", "3", "--kernel", "matern32 + periodic(period=700)"];
+    let ran = folder.run(&fit);
+    assert!(ran.code == 0 && ran.err.contains("exact by --model state-space"), "{}", ran.err);
+    let told = folder.ok(&["inspect", "m.cagey"]);
+    assert!(told.contains("by its state space"), "{told}");
+    let ran = folder.run(&["fit", "many.csv", "-o", "n.cagey", "--steps", "1", "--kernel", "rbf", "--max-time", "2s"]);
+    assert!(ran.code == 0 && !ran.err.contains("state-space"), "{}", ran.err);
+}

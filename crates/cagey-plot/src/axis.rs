@@ -1,5 +1,7 @@
 //! The range of an axis, its ticks and how their numbers are written.
 
+use crate::data::Ticks;
+
 /// Larger values are treated as not finite, so that no difference of two values overflows.
 const HUGE: f64 = 1e300;
 /// Smaller ranges are treated as empty, so that no division by a range overflows.
@@ -24,6 +26,8 @@ pub(super) struct Axis {
     logarithmic: bool,
     /// Whether only whole numbers have a meaning.
     whole: bool,
+    /// Other ticks than round numbers.
+    own: Option<Ticks>,
 }
 
 impl Axis {
@@ -44,6 +48,11 @@ impl Axis {
         Self { whole: true, ..self }
     }
 
+    /// The same axis with other ticks, if there are some.
+    pub fn with_ticks(self, own: Option<Ticks>) -> Self {
+        Self { own, ..self }
+    }
+
     /// An axis from `low` to `high`.
     pub fn exact(low: f64, high: f64) -> Self {
         Self::padded(low, high, 0.0, false)
@@ -57,7 +66,7 @@ impl Axis {
             true if logarithmic || 0.1 * size < TINY => 1.0,
             true => 0.1 * size,
         };
-        Self { low: low - margin, high: high + margin, logarithmic, whole: false }
+        Self { low: low - margin, high: high + margin, logarithmic, whole: false, own: None }
     }
 
     /// Where `value` lies between the ends, 0 to 1; none if it cannot be drawn.
@@ -68,7 +77,9 @@ impl Axis {
 
     /// About `count` round values within the range, or fewer, as places from 0 to 1, with their labels.
     pub fn ticks(&self, count: usize) -> Vec<(f64, String)> {
-        if self.logarithmic { self.decades(count) } else { self.round_values(count) }
+        let own = self.own.map(|own| own(self.low, self.high, count)).filter(|own| !own.is_empty());
+        let numbers = || if self.logarithmic { self.decades(count) } else { self.round_values(count) };
+        own.unwrap_or_else(numbers)
             .into_iter()
             .map(|(drawn, label)| ((drawn - self.low) / (self.high - self.low), label))
             .collect()

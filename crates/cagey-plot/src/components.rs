@@ -54,6 +54,7 @@ impl Draw for Components<'_> {
             .collect::<Result<Vec<_>>>()?;
         let sets = [(self.training, GREY, "training data"), (self.held_out, VERMILION, "held-out data")];
         let x = x_axis(&curves.iter().collect::<Vec<_>>(), &[self.training, self.held_out], self.mark)?;
+        let x = x.with_ticks(self.frame.ticks);
         let mut axes = Vec::new();
         for (index, (part, curve)) in components.iter().zip(&curves).enumerate() {
             let points = sets.iter().filter(|_| index == 0).flat_map(|(points, ..)| points.y.iter().copied());

@@ -6,6 +6,10 @@ use cagey_core::{Error, Result};
 /// The standard normal quantiles at 97.5 % and 75 %.
 const NORMAL_QUANTILES: (f64, f64) = (1.959_963_984_540_054, 0.674_489_750_196_081_7);
 
+/// Round values between two ends, about as many as are asked for or fewer, with their labels; none where the range has
+/// no such values.
+pub type Ticks = fn(f64, f64, usize) -> Vec<(f64, String)>;
+
 /// Title, axis names and size of a figure; empty names are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frame<'a> {
@@ -17,6 +21,8 @@ pub struct Frame<'a> {
     pub y: &'a str,
     /// Width and height in pixels, 200 to 4,000 each; 1,000 by 620 (higher with many panels) if none.
     pub size: Option<(u32, u32)>,
+    /// The ticks of the horizontal axis of figures over one variable, such as dates; round numbers if none.
+    pub ticks: Option<Ticks>,
 }
 
 /// A function of one variable with its uncertainty; all slices have the same length.

@@ -40,7 +40,7 @@ mod text;
 
 pub use calibration::Calibration;
 pub use components::{Component, Components};
-pub use data::{Curve, Frame, Points};
+pub use data::{Curve, Frame, Points, Ticks};
 pub use decision::Decision;
 pub use fields::{Fields, Row};
 pub use learning_curve::{Against, LearningCurve, Run};

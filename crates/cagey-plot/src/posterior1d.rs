@@ -41,7 +41,7 @@ impl Draw for Posterior1d<'_> {
         self.training.check("training points")?;
         self.held_out.check("held-out points")?;
         let sets = [(self.training, GREY, "training data"), (self.held_out, VERMILION, "held-out data")];
-        let x = x_axis(&[&curve], &[self.training, self.held_out], self.mark)?;
+        let x = x_axis(&[&curve], &[self.training, self.held_out], self.mark)?.with_ticks(self.frame.ticks);
         let heights = curve.heights().chain(sets.iter().flat_map(|(points, ..)| points.y.iter().copied()));
         let y = Axis::linear(heights, 0.05).ok_or_else(|| crate::data::nothing("the posterior"))?;
         let mut legend = curve_legend("mean");

@@ -35,7 +35,7 @@ impl Draw for Samples<'_> {
         Axis::linear(paths.iter().flatten().copied(), 0.0).ok_or_else(|| nothing("the set of sample paths"))?;
         let heights = curve.heights().chain(paths.iter().flatten().copied()).chain(self.training.y.iter().copied());
         let y = Axis::linear(heights, 0.05).ok_or_else(|| nothing("the posterior"))?;
-        let x = x_axis(&[&curve], &[self.training], None)?;
+        let x = x_axis(&[&curve], &[self.training], None)?.with_ticks(self.frame.ticks);
         let mut legend = curve_legend("mean");
         legend.remove(1);
         legend.push(Entry::new(Swatch::Line(Pen::solid(LINES[2], 1.3)), "sample paths"));

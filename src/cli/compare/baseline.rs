@@ -1,13 +1,14 @@
 //! Baselines that any model should beat: the mean of the training targets (for classes, their shares), and ridge
-//! regression.
+//! regression; of forecasts, also the value a season before, and smoothing.
 
 use std::time::Instant;
 
-use cagey::data::{Dataset, InputScale, TargetScale, TargetTransform};
-use cagey::fitted::Plan;
+use cagey::data::{Classes, Dataset, InputScale, Schema, TargetScale, TargetTransform};
+use cagey::fitted::{Fit, Plan, structure};
 use cagey::likelihoods::Support;
 use cagey::linalg::Factor;
 use cagey::metrics::Predictive;
+use cagey::models::state_space::StateSpaceOptions;
 use cagey::{Error, Result};
 
 use crate::cli::scoring::{RowScores, score_predictive, score_probabilities};
@@ -19,17 +20,24 @@ pub enum Baseline {
     Mean,
     /// Linear regression. Leave-one-out errors in closed form choose its penalty and give its standard deviation.
     Ridge,
+    /// Of a series, the last value known one or more whole seasons before; without a season, the last value. Errors are
+    /// those over one season in the training rows, and grow with the square root of the number of seasons.
+    Naive,
+    /// The local level, trend and season model, as ETS has it, by its state space.
+    Smoothing,
 }
 
 /// Exponents `k` of the penalties to try: `10^(k/2)` per row.
 const PENALTIES: std::ops::RangeInclusive<i32> = -8..=4;
 
 impl Baseline {
-    /// The baselines for a plan: both for real targets, the shares for classes, none for other targets.
-    pub fn of(plan: &Plan) -> &'static [Self] {
+    /// The baselines for a plan: all for real targets, without those of forecasts if it is none, the shares for classes,
+    /// none for other targets.
+    pub fn of(plan: &Plan, forecast: bool) -> &'static [Self] {
         let likelihood = plan.model().likelihood();
         match likelihood.density().support(likelihood.auxiliary().neutral()) {
             Support::Classes(_) => &[Self::Mean],
+            _ if likelihood.scaled() && forecast => &[Self::Mean, Self::Ridge, Self::Naive, Self::Smoothing],
             _ if likelihood.scaled() => &[Self::Mean, Self::Ridge],
             _ => &[],
         }
@@ -40,6 +48,8 @@ impl Baseline {
         match self {
             Self::Mean => "(mean)",
             Self::Ridge => "(ridge)",
+            Self::Naive => "(seasonal naive)",
+            Self::Smoothing => "(smoothing)",
         }
     }
 
@@ -47,15 +57,9 @@ impl Baseline {
     ///
     /// # Errors
     /// As scales and factorisations.
-    pub fn score(
-        self,
-        plan: &Plan,
-        classes: Option<&[String]>,
-        train: &Dataset,
-        test: &Dataset,
-    ) -> Result<(RowScores, f64)> {
+    pub fn score(self, plan: &Plan, schema: &Schema, train: &Dataset, test: &Dataset) -> Result<(RowScores, f64)> {
         let start = Instant::now();
-        let scored = match classes {
+        let scored = match schema.classes.as_ref().map(Classes::labels) {
             Some(labels) => {
                 let mut counts = vec![1.0; labels.len()];
                 train.y.iter().flatten().for_each(|code| counts[*code as usize] += 1.0);
@@ -69,12 +73,55 @@ impl Baseline {
                 let predictions = match self {
                     Self::Mean => vec![scale.predictive(0.0, 1.0); test.n],
                     Self::Ridge => ridge(&scale, settings.auxiliary_column.as_deref(), train, test)?,
+                    Self::Naive => naive(&scale, structure::period(schema, train), train, test)?,
+                    Self::Smoothing => smoothing(settings.target_transform, schema, train, test)?,
                 };
                 score_predictive(test.y.as_deref().unwrap_or_default(), &predictions)?
             }
         };
         Ok((scored, start.elapsed().as_secs_f64()))
     }
+}
+
+fn naive(scale: &TargetScale, period: Option<f64>, train: &Dataset, test: &Dataset) -> Result<Vec<Predictive>> {
+    let mut known: Vec<(f64, f64)> = train.x.iter().copied().zip(scale.forward(train)?).collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let last = known.last().map_or(0.0, |(t, _)| *t);
+    let mut gaps: Vec<f64> = known.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    gaps.sort_by(f64::total_cmp);
+    let step = period.or(gaps.get(gaps.len() / 2).copied()).filter(|step| *step > 0.0);
+    let step = step.ok_or_else(|| Error::Data("the rows have one time, and no step to forecast over".into()))?;
+    // The value nearest to a time.
+    let near = |t: f64| {
+        let after = known.partition_point(|(own, _)| *own < t).min(known.len() - 1);
+        let before = after.saturating_sub(1);
+        known[if (known[before].0 - t).abs() < (known[after].0 - t).abs() { before } else { after }].1
+    };
+    let first = known[0].0 + step * (1.0 - NEAR);
+    let changes = known.iter().filter(|(t, _)| *t >= first).map(|(t, y)| (y - near(t - step)).powi(2));
+    let (sum, count) = changes.fold((0.0, 0), |(sum, count), square| (sum + square, count + 1));
+    let sd = (sum / f64::from(count.max(1))).sqrt().max(f64::MIN_POSITIVE.sqrt());
+    let ahead = |t: &f64| {
+        let steps = ((t - last) / step - NEAR).ceil().max(1.0);
+        let from = if period.is_some() { t - steps * step } else { last };
+        scale.predictive(near(from), sd * steps.sqrt())
+    };
+    Ok(test.x.iter().map(ahead).collect())
+}
+
+/// The share of a step that times may be off a whole number of steps: months differ in length.
+const NEAR: f64 = 0.02;
+
+fn smoothing(
+    target_transform: TargetTransform,
+    schema: &Schema,
+    train: &Dataset,
+    test: &Dataset,
+) -> Result<Vec<Predictive>> {
+    let kernel = structure::smoothing(schema, train);
+    let model = StateSpaceOptions::default();
+    let fit = Fit::new(train).schema(schema.clone()).kernel(kernel).model(model).target_transform(target_transform);
+    fit.run()?.predict(test)
 }
 
 fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dataset) -> Result<Vec<Predictive>> {

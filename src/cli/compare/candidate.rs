@@ -5,6 +5,7 @@ use cagey::fitted::Fitted;
 use cagey::fitted::average::AVERAGE;
 use serde_json::{Map, Value, json};
 
+use super::baseline::Baseline;
 use crate::cli::scoring::RowScores;
 use crate::cli::settings;
 
@@ -79,7 +80,26 @@ impl Candidate {
         self.runs.iter().map(f).sum::<f64>() / self.runs.len() as f64
     }
 
-    pub fn json(&self, best: &Self) -> Result<Value> {
+    /// One minus the ratio of the RMSE to that of each baseline, if forecasts are among these.
+    pub fn skill(&self, all: &[Self]) -> Vec<(String, f64)> {
+        let rmse = |candidate: &Self| {
+            let of = |run: &Trial| {
+                run.scores.scored.brief().iter().find(|(name, _)| *name == "RMSE").map(|(_, s)| s.value())
+            };
+            candidate.over_folds(|run| of(run).unwrap_or(f64::NAN))
+        };
+        let baselines = || all.iter().filter(|other| other.is_baseline());
+        if !baselines().any(|other| other.name == Baseline::Naive.name()) {
+            return Vec::new();
+        }
+        let (own, not) = (rmse(self), Baseline::Ridge.name());
+        let all =
+            baselines().filter(|other| other.name != not).map(|other| (other.name.clone(), 1.0 - own / rmse(other)));
+        all.collect()
+    }
+
+    pub fn json(&self, all: &[Self]) -> Result<Value> {
+        let Some(best) = all.first() else { return Ok(Value::Null) };
         let folds = self.runs.iter().map(Trial::json).collect::<Result<Vec<Value>>>()?;
         let kernel = self.runs.first().and_then(|run| Some(run.fit.as_ref()?.kernel()));
         let Difference { mean, by_rows, by_folds } = self.difference(best);
@@ -89,6 +109,7 @@ impl Candidate {
             "best": std::ptr::eq(self, best),
             "score": self.score(),
             "difference": { "mean": mean, "error_by_rows": by_rows, "error_by_folds": by_folds },
+            "skill": self.skill(all).into_iter().collect::<std::collections::BTreeMap<String, f64>>(),
             "folds": folds,
         }))
     }

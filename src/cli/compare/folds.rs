@@ -36,6 +36,11 @@ impl Folds {
         self.group.as_ref()
     }
 
+    /// Whether later rows are forecast from earlier ones.
+    pub fn is_rolling(&self) -> bool {
+        self.rolling.is_some()
+    }
+
     /// The splits asked for. If a column groups the rows, the table must have been read with its text.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::Plan;
+use cagey::fitted::structure::{self, AUTO};
 use cagey::plot::{Figure, Frame, Scored, Scores};
 use cagey::train::{Observer, Progress};
 use clap::Args;
@@ -111,8 +112,13 @@ impl Compare {
         } else {
             self.models.iter().cloned().map(Some).collect()
         };
+        // Of a series, the default is that of `fit`.
+        let forecast = self.folds.is_rolling() && schema.features.len() == 1 && data.d == 1;
+        let rows = splits[0].train.len();
+        let auto = forecast && structure::suits(schema, data) && self.models.is_empty();
+        let auto = auto && self.model.takes_structure(&likelihood, rows, &self.training);
         let kernels = if self.kernels.is_empty() {
-            vec![self.model.kernel.clone()]
+            vec![if auto { Some(AUTO.into()) } else { self.model.kernel.clone() }]
         } else {
             self.kernels.iter().cloned().map(Some).collect()
         };
@@ -132,7 +138,9 @@ impl Compare {
         self.training.check(&options, splits[0].train.len())?;
         let mut candidates = Vec::new();
         if let Some(plan) = plans.first() {
-            candidates.extend(Baseline::of(plan).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)));
+            candidates.extend(
+                Baseline::of(plan, forecast).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)),
+            );
         }
         drop(plans);
         for options in &all {
@@ -200,16 +208,14 @@ fn by_score(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
 
 /// The candidates as JSON, the best first.
 fn json(candidates: &[Candidate]) -> Result<Value> {
-    let best = candidates.first();
-    candidates.iter().filter_map(|candidate| Some(candidate.json(best?))).collect()
+    candidates.iter().map(|candidate| candidate.json(candidates)).collect()
 }
 
 /// Scores a baseline on every fold; none if that fails.
 fn scored(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Option<Candidate> {
-    let labels = task.schema.classes.as_ref().map(|classes| classes.labels());
     let run = |split: &Split| {
         let (train, test) = (task.data.subset(&split.train), task.data.subset(&split.test));
-        let (scores, seconds) = baseline.score(plan, labels, &train, &test)?;
+        let (scores, seconds) = baseline.score(plan, task.schema, &train, &test)?;
         Ok(Trial { scores, seconds, fit: None })
     };
     let runs = splits.iter().map(run).collect::<Result<Vec<Trial>>>();

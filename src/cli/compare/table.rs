@@ -39,6 +39,16 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
     let mut text = report::columns(&rows, 2);
     text += &format!("{}\n", verdict(candidates, best, unit));
     for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
+        let against = |(name, skill): (String, f64)| {
+            let sign = if skill < 0.0 { "above" } else { "below" };
+            format!("{} {sign} {name}", report::percent(skill.abs()))
+        };
+        let skill: Vec<String> = candidate.skill(candidates).into_iter().map(against).collect();
+        if !skill.is_empty() {
+            text += &format!("{}: RMSE {}\n", candidate.name, skill.join(", "));
+        }
+    }
+    for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
         let Some(fit) = candidate.runs[0].fit.as_ref() else { continue };
         let name = if folds > 1 { format!("{}, first fold", candidate.name) } else { candidate.name.clone() };
         if !fit.words.is_empty() {

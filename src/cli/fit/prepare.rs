@@ -101,6 +101,10 @@ impl Fit {
                 report::say("a series: its trend and season are found (--kernel chooses other functions)");
                 self.model.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()))
             }
+            false if self.model.is_linear(&likelihood, rows, &self.model.inputs(&schema)) => {
+                report::say(&format!("{rows} rows along one input: exact by --model {}", StateSpaceOptions::NAME));
+                self.model.with(Some(StateSpaceOptions::NAME.into()), self.model.kernel.clone())
+            }
             false => self.averaging(&likelihood, (rows, schema.d())),
         };
         let settings = self.settings(&model, &likelihood, rows)?;

@@ -6,15 +6,16 @@ mod given;
 pub mod kinds;
 
 use cagey::Result;
-use cagey::data::{TargetTransform, Warping};
+use cagey::data::{Schema, TargetTransform, Warping};
 use cagey::fitted::average::{self, AVERAGE, OF_MODELS};
 use cagey::fitted::structure::AUTO;
 use cagey::fitted::{Calibrate, Settings};
-use cagey::kernels::text::GRAMMAR;
+use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
 use cagey::models::options::{Kind, ModelChoice};
 use cagey::models::registry::{Row, usual};
 use cagey::models::sgpr::SgprOptions;
+use cagey::models::state_space::{StateSpaceGp, StateSpaceOptions};
 use clap::{Args, ValueEnum};
 use device::DeviceOptions;
 use given::{MeanName, belief, initial, interval};
@@ -33,6 +34,10 @@ pub struct ModelOptions {
     /// matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
+    /// Seasons of a series in place of those that the target shows: year, quarter, month, week, day or hour of dates, or
+    /// periods in units of the input, separated by commas; with the kernel `auto`
+    #[arg(long, value_delimiter = ',', value_name = "SEASONS", conflicts_with = "kernel")]
+    season: Vec<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
@@ -182,7 +187,11 @@ impl ModelOptions {
     /// Whether nothing is asked of the kernel, its parameters, the mean and the training.
     fn is_open(&self, training: &TrainOptions) -> bool {
         let asked = [&self.init, &self.fix, &self.prior, &self.bounds].into_iter().any(|given| !given.is_empty());
-        self.kernel.is_none() && !asked && training.is_usual() && self.device.choose().kind.is_cpu()
+        self.kernel.is_none()
+            && self.season.is_empty()
+            && !asked
+            && training.is_usual()
+            && self.device.choose().kind.is_cpu()
     }
 
     /// Whether the exact model with gaussian targets is fitted.
@@ -203,6 +212,11 @@ impl ModelOptions {
 
     /// The kernel asked for, or the default one.
     fn kernel_text(&self) -> String {
+        if let (None, [_, ..]) = (&self.kernel, self.season.as_slice()) {
+            let plain = (self.target_transform == Some(TargetTransform::Identity)).then(|| "log=false".to_string());
+            let parts = self.season.iter().map(|season| format!("season={season}")).chain(plain);
+            return format!("{AUTO}({})", parts.collect::<Vec<_>>().join(", "));
+        }
         match (&self.kernel, self.target_transform) {
             (Some(kernel), Some(TargetTransform::Identity)) if [AVERAGE, AUTO].contains(&kernel.trim()) => {
                 format!("{}(log=false)", kernel.trim())
@@ -238,9 +252,26 @@ impl ModelOptions {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 
+    /// The names of the model's inputs: all of a table but the auxiliary column.
+    pub fn inputs(&self, schema: &Schema) -> Vec<String> {
+        let names = schema.feature_names();
+        names.into_iter().filter(|name| Some(name) != self.auxiliary_column()).collect()
+    }
+
     /// The kind of model for a number of rows.
     fn kind(&self, likelihood: &str, rows: usize) -> Result<&'static Row> {
-        self.kinds.kind(self.model.as_deref(), likelihood, rows)
+        let structural = self.kernel_text().starts_with(AUTO) && likelihood.starts_with("gaussian");
+        let usual = if structural && self.kinds.is_silent() { Some(StateSpaceOptions::NAME) } else { None };
+        self.kinds.kind(self.model.as_deref().or(usual), likelihood, rows)
+    }
+
+    /// Whether a kernel over a single input is fitted without approximation in linear time: if no model is asked for,
+    /// the state-space model knows the kernel, and rows are too many for the exact one.
+    pub fn is_linear(&self, likelihood: &str, rows: usize, names: &[String]) -> bool {
+        let open = self.model.is_none() && self.kinds.is_silent() && likelihood.starts_with("gaussian");
+        let many = open && names.len() == 1 && !self.is_exact(likelihood, rows);
+        let kernel = || parse_named(&self.kernel_text(), names, &registry().kernels);
+        many && kernel().is_ok_and(|kernel| StateSpaceGp::knows(&kernel, 1))
     }
 
     /// A note that there are too many rows for the exact model, if that is why another is fitted.

@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
+use cagey::data::calendar;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
+use cagey::fitted::structure::is_dated;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
-use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d};
+use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d, Ticks};
 use cagey::{Error, Result};
 use rayon::prelude::*;
 
 use super::super::data::targets;
-use super::{evenly, training, two_classes};
+use super::{Grid, evenly, training, two_classes};
 
 /// Training and held-out points, and a grid over both.
 struct Axis {
@@ -20,22 +22,34 @@ struct Axis {
     held_out: (Vec<f64>, Vec<f64>),
     grid: Vec<f64>,
     standardised: Vec<f64>,
+    /// The last training row, where a forecast begins.
+    begins: Option<f64>,
+    /// How its values are written.
+    ticks: Option<Ticks>,
 }
 
 impl Axis {
-    fn new(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>) -> Result<Self> {
+    fn new(fitted: &Fitted, data: Option<&Dataset>, Grid { points, horizon }: Grid) -> Result<Self> {
         let training = training(fitted)?;
         let held_out = match data {
             Some(data) => (data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec()),
             None => (Vec::new(), Vec::new()),
         };
         let ranges = fitted.input_ranges();
-        let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten());
+        let ahead = horizon.map(|horizon| fitted.ahead(horizon)).transpose()?.map(|ahead| ahead.rows.x);
+        let begins = ahead.as_ref().map(|_| training.0.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten()).chain(ahead.iter().flatten());
         let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
         let standardised = fitted.input_scale.apply(&grid)?;
-        Ok(Self { training, held_out, grid, standardised })
+        let ticks = is_dated(&fitted.schema).then_some(calendar::ticks as Ticks);
+        Ok(Self { training, held_out, grid, standardised, begins, ticks })
+    }
+
+    /// The line before a forecast.
+    fn mark(&self) -> Option<(f64, &'static str)> {
+        self.begins.map(|last| (last, "forecast"))
     }
 
     fn points(&self) -> [Points<'_>; 2] {
@@ -44,14 +58,14 @@ impl Axis {
 }
 
 /// Draws the mean and bands of y; for counts and classes, of their mean or probability.
-pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
+pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Path) -> Result<()> {
     // A column of exposures or trials is an input of the table but not of the model.
     if fitted.settings.auxiliary_column.is_some() && !fitted.is_gaussian() && data.is_some() {
         return Err(Error::Usage(
             "with exposures or trials only the training data are drawn; leave out the table".into(),
         ));
     }
-    let axis = Axis::new(fitted, data, points)?;
+    let axis = Axis::new(fitted, data, grid)?;
     let mut name = match fitted.settings.auxiliary_column.as_ref().filter(|_| !fitted.is_gaussian()) {
         Some(column) => format!("{} per {column}", fitted.schema.target),
         None => fitted.schema.target.clone(),
@@ -83,14 +97,14 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
         }
     };
     let [training, held_out] = axis.points();
-    let frame = Frame { title: "", x: &fitted.input_names()[0], y: &name, size: None };
-    Posterior1d { curve: &curve, training, held_out, mark: None, frame }.save(path)
+    let frame = Frame { title: "", x: &fitted.input_names()[0], y: &name, ticks: axis.ticks, ..Frame::default() };
+    Posterior1d { curve: &curve, training, held_out, mark: axis.mark(), frame }.save(path)
 }
 
 /// Draws the posterior of each summand of the kernel.
-pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
+pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Path) -> Result<()> {
     let transform = fitted.settings.target_transform;
-    let mut axis = Axis::new(fitted, data, points)?;
+    let mut axis = Axis::new(fitted, data, grid)?;
     // Summands add up only on the scale of the transformed target.
     for y in [&mut axis.training.1, &mut axis.held_out.1].into_iter().flatten() {
         *y = transform.forward(*y).unwrap_or(f64::NAN);
@@ -125,8 +139,8 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>
         parts: &parts,
         training,
         held_out,
-        mark: None,
-        frame: Frame { title: "", x: &fitted.input_names()[0], y: &name, size: None },
+        mark: axis.mark(),
+        frame: Frame { title: "", x: &fitted.input_names()[0], y: &name, ticks: axis.ticks, ..Frame::default() },
     }
     .save(path)
 }

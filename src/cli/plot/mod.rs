@@ -29,6 +29,7 @@ use crate::values;
     after_help = "\
 Examples:
   cagey plot model.cagey -o fit.png
+  cagey plot sales.cagey --horizon 24 -o forecast.svg
   cagey plot co2.cagey co2.csv --holdout-last 0.2 --kind components -o components.svg
   cagey plot model.cagey test.csv --kind calibration -o calibration.png
   cagey plot classes.cagey -o regions.png
@@ -48,12 +49,24 @@ pub struct Plot {
     /// Points along each axis of the grid; 800 over one column and 80 over two by default
     #[arg(long, value_name = "N", value_parser = values::count(2..=5000))]
     points: Option<usize>,
+    /// Also draw so many rows after the last one of a series, in steps of the data's own spacing
+    #[arg(long, value_name = "ROWS", value_parser = values::count(1..=100_000))]
+    horizon: Option<usize>,
     #[command(flatten)]
     shards: Shards,
     #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
     splitting: Splitting,
+}
+
+/// The grid that a model is drawn on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grid {
+    /// Points along each axis; a usual number if none.
+    points: Option<usize>,
+    /// Rows after the last one of a series.
+    horizon: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -87,7 +100,8 @@ impl Plot {
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
         // Training rows test error bars only if there are no leave-one-out predictions.
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
-        let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), self.points, &self.output);
+        let grid = Grid { points: self.points, horizon: self.horizon };
+        let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output);
         match &self.data {
             Some(path) => drawn.map_err(in_table(path)),
             None => drawn,
@@ -98,7 +112,7 @@ impl Plot {
 /// Draws a model without a table, by the name of a kind.
 pub fn draw(fitted: &Fitted, kind: &str, path: &Path) -> Result<()> {
     let unknown = |_| Error::Usage(format!("--kind {kind}: there are {}", Kind::names().join(", ")));
-    draw_kind(fitted, Kind::from_str(kind, false).map_err(unknown)?, (false, None, None), None, path)
+    draw_kind(fitted, Kind::from_str(kind, false).map_err(unknown)?, (false, None, None), Grid::default(), path)
 }
 
 impl Kind {
@@ -113,7 +127,7 @@ fn draw_kind(
     fitted: &Fitted,
     kind: Kind,
     (given, new, scored): (bool, Option<&Dataset>, Option<&Dataset>),
-    points: Option<usize>,
+    grid: Grid,
     path: &Path,
 ) -> Result<()> {
     let of_one = matches!(kind, Kind::Components | Kind::Learning | Kind::Parts);
@@ -122,6 +136,9 @@ fn draw_kind(
     }
     let names = fitted.input_names();
     match (kind, names.len()) {
+        (Kind::Calibration | Kind::Learning | Kind::Parts, _) if grid.horizon.is_some() => {
+            Err(Error::Usage("--horizon is for --kind posterior and components, which draw over one input".into()))
+        }
         (Kind::Learning, _) if given => {
             Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
         }
@@ -129,9 +146,9 @@ fn draw_kind(
         (Kind::Parts, _) => parts::draw(fitted, path),
         (Kind::Learning, _) => quality::learning(fitted, path),
         (Kind::Calibration, _) => quality::calibration(fitted, scored, path),
-        (Kind::Posterior, 1) => line::posterior(fitted, new, points, path),
-        (Kind::Components, 1) => line::components(fitted, new, points, path),
-        (Kind::Posterior, 2) => surface::draw(fitted, new, points, path),
+        (Kind::Posterior, 1) => line::posterior(fitted, new, grid, path),
+        (Kind::Components, 1) => line::components(fitted, new, grid, path),
+        (Kind::Posterior, 2) => surface::draw(fitted, new, grid.points, path),
         (Kind::Posterior, d) => Err(Error::Usage(format!(
             "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
         ))),

@@ -27,5 +27,5 @@ pub fn draw(fitted: &Fitted, path: &Path) -> Result<()> {
     });
     let drawn: Vec<PartPoints> = drawn.collect();
     let [x, y] = [0, 1].map(|c| names.get(c).map_or("", String::as_str));
-    Parts { parts: &drawn, frame: Frame { title: &fitted.model.title(), x, y, size: None } }.save(path)
+    Parts { parts: &drawn, frame: Frame { title: &fitted.model.title(), x, y, ..Frame::default() } }.save(path)
 }

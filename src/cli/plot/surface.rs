@@ -38,7 +38,7 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     let grid: Vec<f64> = up.iter().flat_map(|b| across.iter().flat_map(move |a| [*a, *b])).collect();
     let grid = fitted.input_scale.apply(&grid)?;
     let names = fitted.input_names();
-    let frame = |title| Frame { title, x: &names[0], y: &names[1], size: None };
+    let frame = |title| Frame { title, x: &names[0], y: &names[1], ..Frame::default() };
     if fitted.is_gaussian() {
         let latent = fitted.latent_at(&grid)?;
         let mean: Vec<f64> = latent.iter().map(Predictive::mean).collect();

@@ -70,8 +70,8 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        if let Some(log) = structure::asked(&settings)? {
-            let each = structure::candidates(&settings, &schema, data, log);
+        if let Some(asked) = structure::asked(&settings)? {
+            let each = structure::candidates(&settings, &schema, data, &asked)?;
             return Self::average(schema, data, each, seed, registry);
         }
         match average::asked(&settings)? {

@@ -9,8 +9,11 @@
 //! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units
 //! of the target: rows in order of time are predicted one after another there, as forecasts are.
 
+mod asked;
 mod season;
 
+pub use asked::AUTO;
+pub(super) use asked::{Asked, asked};
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
@@ -22,12 +25,6 @@ use crate::fitted::alternatives::is_even;
 use crate::models::options::{Kind, ModelChoice};
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
-
-/// The text that stands for a kernel and asks for an average over structural kernels.
-pub const AUTO: &str = "auto";
-
-/// The same without models of the target's logarithm.
-const PLAIN: &str = "auto(log=false)";
 
 /// Trends: a random walk, one with a drift, an integrated random walk, and the sum of both walks.
 const TRENDS: [&str; 4] = ["wiener", "wiener + linear", "wiener(order=2)", "wiener + wiener(order=2)"];
@@ -47,37 +44,42 @@ pub fn suits(schema: &Schema, data: &Dataset) -> bool {
     is_dated(schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
 }
 
-/// Whether settings ask for structural kernels, and whether models of the logarithm may be among them.
-///
-/// # Errors
-/// [`Error::Usage`] for other arguments.
-pub(super) fn asked(settings: &Settings) -> Result<Option<bool>> {
-    let text: String = settings.kernel.split_whitespace().collect();
-    match text.as_str() {
-        AUTO => Ok(Some(true)),
-        PLAIN => Ok(Some(false)),
-        other if other.starts_with("auto(") => {
-            let kernel = &settings.kernel;
-            let problem =
-                format!("kernel `{kernel}`: write `{AUTO}`, or `{PLAIN}` without models of the target's logarithm");
-            Err(Error::Usage(problem).about("Settings::kernel"))
-        }
-        _ => Ok(None),
-    }
+/// The largest season of rows, if there is one.
+pub fn period(schema: &Schema, data: &Dataset) -> Option<f64> {
+    seasons(schema, &data.x, data.y.as_deref().unwrap_or_default()).first().copied()
+}
+
+/// The kernel of the local level, trend and season model (ETS with additive parts).
+pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
+    let season = period(schema, data).map(season);
+    [Some(TRENDS[3].into()), season].into_iter().flatten().collect::<Vec<String>>().join(" + ")
 }
 
 /// The settings of the models of `auto`: structural kernels for rows of a single input, and for other tables the
 /// members of an [average](super::Fitted::average).
-pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
-    let ours = [usual().kind(), <StateSpaceOptions as Kind>::NAME].contains(&settings.model.kind());
+///
+/// # Errors
+/// [`Error::Usage`] for seasons that there are not, and for seasons of other tables.
+pub(super) fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, asked: &Asked) -> Result<Vec<Settings>> {
+    let (state_space, kind) = (<StateSpaceOptions as Kind>::NAME, settings.model.kind());
+    let ours = [usual().kind(), state_space].contains(&kind);
     let single = schema.features.len() == 1 && data.d == 1 && settings.auxiliary_column.is_none();
     if !single || !ours || !settings.likelihood.starts_with("gaussian") {
-        return average::candidates(settings, data, log);
+        if !asked.seasons.is_empty() {
+            let problem = "a season is for a single input, a date or a number, and the gaussian likelihood; name the \
+                           input, or write the kernel";
+            return Err(Error::Usage(problem.into()).about("Settings::kernel"));
+        }
+        let model = if kind == state_space { usual() } else { settings.model.clone() };
+        return Ok(average::candidates(&Settings { model, ..settings.clone() }, data, asked.log));
     }
     let y = data.y.as_deref().unwrap_or_default();
     let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
-    let positive = positive && settings.target_transform == TargetTransform::Identity && log;
-    let season = seasons(schema, &data.x, y).first().map(|period| season(*period));
+    let positive = positive && settings.target_transform == TargetTransform::Identity && asked.log;
+    let given = asked.seasons.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?;
+    let periods = if given.is_empty() { period(schema, data).into_iter().collect() } else { given };
+    let seasons: Vec<String> = periods.into_iter().map(season).collect();
+    let season = (!seasons.is_empty()).then(|| seasons.join(" + "));
     let trends = if data.n > MANY { &TRENDS[2..] } else { &TRENDS };
     let model: ModelChoice = StateSpaceOptions::default().into();
     let curves = CURVES.into_iter().filter(|_| !is_dated(schema));
@@ -99,7 +101,7 @@ pub fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, log: boo
             }
         }
     }
-    all
+    Ok(all)
 }
 
 /// A season whose shape walks.
