@@ -180,3 +180,20 @@ fn many_rows_along_one_input_are_exact_in_linear_time() {
     let ran = folder.run(&["fit", "many.csv", "-o", "n.cagey", "--steps", "1", "--kernel", "rbf", "--max-time", "2s"]);
     assert!(ran.code == 0 && !ran.err.contains("state-space"), "{}", ran.err);
 }
+
+#[test]
+fn counts_over_time_are_fitted_by_their_state_space() {
+    let folder = Folder::new();
+    let count = |i: usize| ((2.0 + (0.05 * i as f64).sin()).exp() + 2.0 * ((i * i % 7) as f64 - 3.0)).max(0.0).round();
+    folder.write("counts.csv", super::table(&["t", "n"], 300, |i| vec![0.5 * i as f64, count(i)]));
+    let fit = ["fit", "counts.csv", "--likelihood", "poisson", "--kernel", "matern32", "--steps", "20"];
+    let scores = |model: &str| {
+        folder.ok(&[&fit[..], &["--model", model, "-o", "m.cagey"]].concat());
+        folder.json(&["evaluate", "m.cagey", "counts.csv", "--json"])["nlpd"].as_f64().unwrap()
+    };
+    let (fast, dense) = (scores("state-space"), scores("laplace"));
+    // The dense evidence has a correction, so parameters differ a little.
+    assert!((fast - dense).abs() < 0.02, "{fast} {dense}");
+    let other = ["fit", "counts.csv", "--likelihood", "student-t", "--model", "state-space", "-o", "n.cagey"];
+    folder.fails(2, &[&other[..], &["--kernel", "matern32"]].concat(), &["log-concave", "student-t"]);
+}

@@ -4,15 +4,18 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
+use cagey::models::laplace::LaplaceGp;
 use cagey::models::minibatch::Rows;
 use cagey::models::posterior::{Exact, LeaveOneOut, Posterior};
-use cagey::models::state_space::{LEFT_OUT, StateSpaceGp};
+use cagey::models::state_space::{LEFT_OUT, StateSpaceGp, StateSpaceLaplaceGp};
 use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
 use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::common::{F64, assert_close, check_posterior, gradients, noise};
+use crate::common::{F64, assert_close, check_posterior, gradients, likelihood, noise};
 
 /// Kernels of every form it knows, with times from 0 on.
 const KERNELS: [&str; 22] = [
@@ -240,4 +243,95 @@ fn it_says_which_kernels_it_does_not_know_and_which_are_near() {
     let error = StateSpaceGp::new(short).unwrap().posterior(F64, rows(10, 1)).unwrap_err().to_string();
     assert!(error.contains("harmonics"), "{error}");
     assert!(StateSpaceGp::new(Kernel::parse("matern32", 1).unwrap()).unwrap().parameters().len() == 3);
+}
+
+/// Likelihoods of one function that are log-concave.
+const LIKELIHOODS: [&str; 9] = [
+    "bernoulli(logit)",
+    "bernoulli(probit)",
+    "binomial",
+    "ordinal(4)",
+    "poisson(exp)",
+    "poisson(softplus)",
+    "negative-binomial(0.4)",
+    "gamma(2.5)",
+    "exponential",
+];
+
+/// Targets drawn around a wave at the times of [`rows`], and the model of them by its state space and with matrices.
+fn of_targets(text: &str, kernel: &str, n: usize) -> (StateSpaceLaplaceGp, LaplaceGp, Observations) {
+    let (own, times) = (likelihood(text), rows(n, 3));
+    let (density, mut rng) = (own.density(), Xoshiro256PlusPlus::seed_from_u64(5));
+    let auxiliary: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
+    let target = |(i, x): (usize, &f64)| density.sample(&[(2.0 * x).sin() + 0.3], auxiliary[i], &mut rng);
+    let y = times.x.iter().enumerate().map(target).collect();
+    let data = Observations::new(times.x.to_vec(), 1, y, Some(auxiliary)).unwrap();
+    let kernel = Kernel::parse(kernel, 1).unwrap();
+    let mut fast = StateSpaceLaplaceGp::boxed(kernel.into(), own).unwrap();
+    fast.prior.mean = Mean::named("linear", 1).unwrap();
+    fast.prior.mean.parameters_mut().into_iter().for_each(|(_, p)| p.set(&[0.15]).unwrap());
+    let dense = LaplaceGp::boxed(fast.prior.clone(), fast.likelihood.clone());
+    (fast, dense, data)
+}
+
+#[test]
+fn counts_and_classes_have_the_numbers_of_the_dense_approximation() {
+    for (k, text) in LIKELIHOODS.into_iter().enumerate() {
+        let kernel = [KERNELS[1], KERNELS[4], KERNELS[5], KERNELS[11]][k % 4];
+        let (fast, dense, data) = of_targets(text, kernel, 80);
+        let name = format!("{text}, {kernel}");
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        let (a, b) = (fit::evaluate(&fast, F64, &batch).unwrap(), fit::evaluate(&dense, F64, &batch).unwrap());
+        assert_close(&format!("{name}: objective"), &[a.loss], &[b.loss], 1e-8);
+        assert_close(&format!("{name}: gradient"), &a.gradient, &b.gradient, 1e-5);
+        let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data.clone()).unwrap());
+        assert_close(&format!("{name}: mode"), fast.mode(), dense.mode(), 1e-6);
+        let x = times(&data);
+        let (a, b) = (fast.predict(&x).unwrap(), dense.predict(&x).unwrap());
+        assert_close(&format!("{name}: mean"), &a.mean, &b.mean, 1e-6);
+        assert_close(&format!("{name}: variance"), &a.variance, &b.variance, 1e-6);
+        let (a, b) = (fast.predict_joint(&x).unwrap(), dense.predict_joint(&x).unwrap());
+        assert_close(&format!("{name}: covariance"), &a.covariance, &b.covariance, 1e-6);
+    }
+}
+
+#[test]
+fn gradients_of_counts_and_classes_are_those_of_the_objective() {
+    for text in LIKELIHOODS {
+        let [analytic, numeric] = gradients(&of_targets(text, KERNELS[11], 60).0, &of_targets(text, KERNELS[11], 60).2);
+        assert_close(text, &analytic, &numeric, 1e-5);
+    }
+}
+
+#[test]
+fn extreme_counts_and_classes_have_a_mode() {
+    let far = |y: Vec<f64>, text: &str, kernel: &str| {
+        let n = y.len();
+        let data = Observations::new((0..n).map(|i| 0.1 * i as f64).collect(), 1, y, None).unwrap();
+        let gp = StateSpaceLaplaceGp::boxed(Kernel::parse(kernel, 1).unwrap().into(), likelihood(text)).unwrap();
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        let found = fit::evaluate(&gp, F64, &batch).unwrap();
+        let dense = fit::evaluate(&LaplaceGp::boxed(gp.prior.clone(), gp.likelihood.clone()), F64, &batch).unwrap();
+        assert_close(&format!("{text}: objective"), &[found.loss], &[dense.loss], 1e-6);
+        assert_close(&format!("{text}: gradient"), &found.gradient, &dense.gradient, 1e-4);
+        let posterior = gp.posterior(F64, data).unwrap();
+        check_posterior(text, &posterior, &[0.15, 3.3, 40.0], 1);
+        posterior
+    };
+    // Counts from none to a million, and classes that are certain.
+    far((0..40).map(|i| if i < 20 { 0.0 } else { 1e6 }).collect(), "poisson(exp)", "matern32(0.4, variance=100.0)");
+    far((0..60).map(|i| f64::from(i > 30)).collect(), "bernoulli(logit)", "matern52(lengthscale=5.0, variance=1e4)");
+    far(vec![1.0; 50], "bernoulli(probit)", "wiener(lengthscale=1.0, variance=400.0, origin=-1.0)");
+}
+
+#[test]
+fn other_likelihoods_are_refused_by_name() {
+    for text in ["student-t(4)", "softmax(3)", "heteroscedastic", "beta(6)"] {
+        let prior = Kernel::parse("matern32", 1).unwrap().into();
+        let error = StateSpaceLaplaceGp::boxed(prior, likelihood(text)).unwrap_err().to_string();
+        assert!(error.contains("log-concave") && error.contains(text.split('(').next().unwrap()), "{error}");
+    }
+    let noisy = Kernel::parse("matern32 + white", 1).unwrap();
+    let error = StateSpaceLaplaceGp::boxed(noisy.into(), likelihood("poisson")).unwrap_err().to_string();
+    assert!(error.contains("white"), "{error}");
 }

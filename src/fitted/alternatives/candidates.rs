@@ -137,7 +137,9 @@ const HEAVY: f64 = 10.0;
 /// Likelihoods for the kind of target: counts, positive numbers, heavy tails, noise that varies.
 fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registry) -> Vec<Candidate> {
     let now = &fitted.settings;
-    let takes_any = registry.models.row(now.model.kind()).is_some_and(|row| row.any_likelihood);
+    let kind = now.model.kind();
+    // A state-space model takes only some, and other kernels than it has are for others.
+    let takes_any = kind != StateSpaceOptions::NAME && registry.models.row(kind).is_some_and(|row| row.any_likelihood);
     // Options of the exact model are not for others.
     let model: ModelChoice = match (takes_any, now.model == usual()) {
         (true, _) => now.model.clone(),

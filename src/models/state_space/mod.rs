@@ -14,21 +14,26 @@
 //! | `chain`, `gather` | the passes over the rows, and the gradient |
 //! | `density` | the evidence as an operation with its own adjoint |
 //! | `posterior`, `joint` | predictions |
+//! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
 mod backward;
 mod chain;
 mod density;
+mod evidence;
 mod factor;
 mod filter;
 mod gather;
 mod joint;
+mod laplace;
 mod options;
 mod posterior;
 mod program;
 mod rows;
+mod sites;
 mod step;
 
 use burn::tensor::Tensor;
+pub use laplace::{StateSpaceLaplaceGp, StateSpaceLaplacePosterior};
 pub use options::StateSpaceOptions;
 pub use posterior::StateSpacePosterior;
 pub use program::{LEFT_OUT, STATES};
@@ -80,12 +85,12 @@ impl StateSpaceGp {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<StateSpacePosterior> {
         StateSpacePosterior::new(self.clone(), compute, data)
     }
+}
 
-    /// The kernel's parameters `[p]`, as tensors.
-    fn values(&self, scope: &Scope) -> Tensor<1> {
-        let values = self.prior.kernel.parameters().into_iter().map(|(_, parameter)| scope.wide_value(parameter));
-        Tensor::cat(values.collect(), 0)
-    }
+/// The parameters `[p]` of a prior's kernel, as tensors.
+fn values(prior: &Prior, scope: &Scope) -> Tensor<1> {
+    let values = prior.kernel.parameters().into_iter().map(|(_, parameter)| scope.wide_value(parameter));
+    Tensor::cat(values.collect(), 0)
 }
 
 impl Model for StateSpaceGp {
@@ -96,7 +101,7 @@ impl Model for StateSpaceGp {
         let residual = (batch.y.clone() - self.prior.mean.at(scope, &batch.x)?).cast(scope.wide());
         let noise = self.likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
         let density = Density { program, t: to_f64(batch.x.clone())? };
-        Ok(apply3(density, self.values(scope), noise, residual)?.cast(scope.dtype()))
+        Ok(apply3(density, values(&self.prior, scope), noise, residual)?.cast(scope.dtype()))
     }
 }
 

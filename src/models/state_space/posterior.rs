@@ -8,10 +8,12 @@ use super::program::{Blocks, Program};
 use super::rows::Sorted;
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
 use crate::models::posterior::{self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, VARIANCE_FLOOR};
+use crate::models::prior::Prior;
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 
@@ -35,6 +37,22 @@ impl StateSpacePosterior {
         let values: Vec<f64> = model.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
         let blocks = program.at(&values)?;
         let rows = sorted(&model, compute, &blocks, &data)?;
+        Self::given(model, compute, data, blocks, rows)
+    }
+
+    /// That of a prior given normal observations `rows` in place of the data's.
+    pub(super) fn of_rows(
+        prior: Prior,
+        compute: Compute,
+        data: Observations,
+        blocks: Blocks,
+        rows: Sorted,
+    ) -> Result<Self> {
+        let model = StateSpaceGp { prior, likelihood: Gaussian::new(0.1) };
+        Self::given(model, compute, data, blocks, rows)
+    }
+
+    fn given(model: StateSpaceGp, compute: Compute, data: Observations, blocks: Blocks, rows: Sorted) -> Result<Self> {
         let forward = blocks.forward(rows.rows(), None)?;
         let (residuals, influence) = Default::default();
         Ok(Self { model, compute, data, blocks, rows, forward, residuals, influence })
@@ -156,7 +174,7 @@ pub(super) fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
 
 impl Visit<'_> {
     /// The mean and variance of what is observed, given all rows.
-    fn smoothed(&self, h: &[(usize, f64)], d: usize) -> (f64, f64) {
+    pub(super) fn smoothed(&self, h: &[(usize, f64)], d: usize) -> (f64, f64) {
         let ph = carried(h, self.covariance, d);
         let mean = along(h, self.mean) + dot(&ph, self.r);
         let explained: f64 = ph.iter().zip(self.n.chunks(d)).map(|(p, row)| p * dot(row, &ph)).sum();

@@ -127,6 +127,11 @@ impl Program {
         Ok(Self { terms, white, parameters: next })
     }
 
+    /// Whether white noise is a summand.
+    pub fn is_noisy(&self) -> bool {
+        !self.white.is_empty()
+    }
+
     /// Number of the kernel's parameters.
     pub fn parameters(&self) -> usize {
         self.parameters
