@@ -43,6 +43,12 @@ pub struct Forecast {
     /// Also write quantiles: for `--levels 0.1,0.5` the columns q0.1 and q0.5
     #[arg(long, value_name = "PROBABILITIES", value_delimiter = ',', value_parser = values::share)]
     levels: Vec<f64>,
+    /// Also write so many possible futures of the target: the columns sample0, sample1, …, each one path with its noise
+    #[arg(long, value_name = "COUNT", value_parser = values::count(1..=10_000))]
+    samples: Option<usize>,
+    /// Seed of the samples
+    #[arg(long, default_value_t = 0, requires = "samples")]
+    seed: u64,
     #[command(flatten)]
     shards: Shards,
     #[command(flatten, next_help_heading = "Table of --future")]
@@ -81,6 +87,10 @@ impl Forecast {
         let ends = [("lower".to_string(), tail), ("upper".to_string(), 1.0 - tail)];
         let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
         columns.extend(ends.into_iter().chain(asked).map(|(name, p)| (name, quantiles(&predictions, p))));
+        if let Some(count) = self.samples {
+            let paths = fitted.sample_targets(&rows, count, self.seed)?;
+            columns.extend(paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path)));
+        }
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
         let Some((column, labels)) = ahead else {
             return write_predictions(&self.output, rows.columns.as_ref(), &columns);

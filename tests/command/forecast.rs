@@ -41,6 +41,16 @@ fn a_series_of_dates_has_its_season_found_and_is_forecast() {
 
     let twice = ["forecast", "m.cagey", "--horizon", "2", "--levels", ".1,.5,.1"];
     folder.fails(2, &twice, &["--levels: 0.1 is given twice"]);
+    // Possible futures lie about the mean as intervals do.
+    let futures = ["forecast", "m.cagey", "--horizon", "24", "--samples", "200", "--seed", "3"];
+    let drawn = folder.ok(&futures);
+    assert_eq!(drawn, folder.ok(&futures));
+    let paths: Vec<Vec<f64>> = (0..200).map(|i| numbers(&drawn, &format!("sample{i}"))).collect();
+    for (row, (mean, sd)) in numbers(&drawn, "mean").into_iter().zip(numbers(&drawn, "sd")).enumerate() {
+        let centre = paths.iter().map(|path| path[row]).sum::<f64>() / 200.0;
+        let spread = (paths.iter().map(|path| (path[row] - centre).powi(2)).sum::<f64>() / 199.0).sqrt();
+        assert!((centre - mean).abs() < 0.4 * sd && (0.6..1.5).contains(&(spread / sd)), "{row}: {centre} {spread}");
+    }
     // The same rows in a table have the same predictions.
     folder.write("next.csv", monthly(84..108));
     let predicted = folder.ok(&["predict", "m.cagey", "next.csv"]);

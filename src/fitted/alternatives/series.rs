@@ -26,14 +26,15 @@ pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
     d == 1 && ordered && (dates || is_even(x))
 }
 
-/// Whether values are evenly spaced: no gap differs from the median gap by half of it.
+/// Whether values are evenly spaced, apart from a few that are missing: no gap is shorter than half the median gap, and
+/// nine of ten are shorter than 1.5 times it.
 pub fn is_even(values: &[f64]) -> bool {
     let sorted = distinct(values);
     let mut gaps: Vec<f64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (gaps.first(), gaps.last()) else { return false };
-    let median = gaps[gaps.len() / 2];
-    sorted.len() >= FEW && *least > 0.5 * median && *most < 1.5 * median
+    let Some(least) = gaps.first() else { return false };
+    let (median, most) = (gaps[gaps.len() / 2], gaps[(gaps.len() - 1) * 9 / 10]);
+    sorted.len() >= FEW && *least > 0.5 * median && most < 1.5 * median
 }
 
 /// The periods of the largest waves in `y` along `x`, apart from a trend, with the double of the first: a season may

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
 
 use super::Member;
 use crate::data::{Dataset, TargetTransform};
@@ -17,9 +18,31 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise), or if the joint covariance cannot be factorised.
     pub fn sample(&self, data: &Dataset, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        self.drawings(data, count, seed, false)
+    }
+
+    /// The same for the target: each row has noise of its own. Calibration, which is of single rows, is not part of it.
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample); [`Error::Usage`] for targets that are not Gaussian, and for known noise of rows.
+    pub fn sample_targets(&self, data: &Dataset, count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        if self.noise().is_none() || self.settings.auxiliary_column.is_some() {
+            let problem = "samples of the target are for the gaussian likelihood with the same noise in all rows";
+            return Err(Error::Usage(problem.into()));
+        }
+        self.drawings(data, count, seed, true)
+    }
+
+    fn drawings(&self, data: &Dataset, count: usize, seed: u64, noisy: bool) -> Result<Vec<Vec<f64>>> {
         if self.members.is_empty() {
             let (x, _) = self.standardise(data)?;
-            let paths = self.posterior.sample(&x, count, seed)?;
+            let mut paths = self.posterior.sample(&x, count, seed)?;
+            if let Some(noise) = self.noise().filter(|_| noisy) {
+                // Other numbers than those of the function.
+                let mut rng = Xoshiro256PlusPlus::seed_from_u64(!seed);
+                let mut draw = || noise.sqrt() * Distribution::<f64>::sample(&StandardNormal, &mut rng);
+                paths.iter_mut().flatten().for_each(|z| *z += draw());
+            }
             let scaled = |path: Vec<f64>| path.into_iter().map(|z| self.target_scale.inverse(z)).collect();
             return Ok(paths.into_iter().map(scaled).collect());
         }
@@ -30,7 +53,11 @@ impl Fitted {
         for (k, Member { fitted, .. }) in self.members.iter().enumerate() {
             let own = chosen.iter().filter(|chosen| **chosen == k).count();
             // A seed of its own: equal numbers would tie the members to each other.
-            let own = if own == 0 { Vec::new() } else { fitted.sample(data, own, seed.wrapping_add(1 + k as u64))? };
+            let own = if own == 0 {
+                Vec::new()
+            } else {
+                fitted.drawings(data, own, seed.wrapping_add(1 + k as u64), noisy)?
+            };
             paths.push(own.into_iter());
         }
         Ok(chosen.into_iter().filter_map(|k| paths[k].next()).collect())

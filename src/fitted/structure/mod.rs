@@ -38,8 +38,8 @@ const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 /// With more rows, the rows say which trend there is, and the plain ones are left out.
 const MANY: usize = 2000;
 
-/// Whether rows are a series: the only input is a date, or a number of constant spacing (24 values or more). Then
-/// structural kernels are the default of the command.
+/// Whether rows are a series: the only input is a date, or a number of constant spacing (24 values or more, of which a
+/// few may be missing). Then structural kernels are the default of the command.
 pub fn suits(schema: &Schema, data: &Dataset) -> bool {
     is_dated(schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
 }
