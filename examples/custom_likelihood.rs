@@ -12,34 +12,25 @@
 
 use std::process::ExitCode;
 
-use cagey::arithmetic::Real;
 use cagey::data::{ReadOptions, read_training};
 use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::likelihoods::registry::Row as Entry;
-use cagey::likelihoods::{Custom, Formula, Likelihood, Row, Support};
+use cagey::likelihoods::{Custom, Likelihood, Support};
 use cagey::models::minibatch::Minibatches;
 use cagey::models::svgp::SvgpOptions;
-use cagey::models::variational::Covariance;
 use cagey::params::{Parameter, Unit};
 use cagey::train::TrainConfig;
 use cagey::{Error, Result, cli};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Lifetimes with scale `exp(f)` and a learned shape k: with `t = k (ln y − f)`, `ln p = ln k + t − eᵗ − ln y`.
-#[derive(Debug, Clone)]
-struct Weibull;
-
-impl Formula for Weibull {
-    fn support(&self, _auxiliary: f64) -> Support {
-        Support::Positive
-    }
-
-    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+cagey::log_density!(
+    /// Lifetimes with scale `exp(f)` and a learned shape k: with `t = k (ln y − f)`, `ln p = ln k + t − eᵗ − ln y`.
+    Weibull: Support::Positive, |row, f, own| {
         let t = own[0] * (-f[0] + row.y.ln());
         own[0].ln() + t - t.exp() - row.y.ln()
     }
-}
+);
 
 fn weibull() -> Box<dyn Likelihood> {
     Box::new(Custom::new("weibull", Weibull, [Parameter::positive("shape", Unit::None, &[1.0])]))
@@ -67,7 +58,7 @@ fn demonstrate() -> Result<()> {
     let (schema, data) = read_training(&table, &ReadOptions::default())?;
     let settings = Settings {
         likelihood: "weibull".into(),
-        model: SvgpOptions { inducing: 20, covariance: Covariance::Full, batches: Minibatches::default() }.into(),
+        model: SvgpOptions::default().inducing(20).batches(Minibatches::default()).into(),
         ..Settings::default()
     };
     let config = TrainConfig { steps: 300, ..TrainConfig::default() };

@@ -19,7 +19,7 @@
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
 //! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
-//! | [`check`] | checks of kernels, models and policies of your own |
+//! | [`check`] | checks of kernels, likelihoods, models and policies of your own |
 //! | `cli` | the command (feature `command`), one file for each subcommand |
 //! | [`distributed`] | the ranks of one job, through MPI or as threads; tables that stay apart; files of rows |
 //! | [`device`], [`threads`] | devices and number types; the pool of threads |

@@ -6,14 +6,19 @@ mod common;
 use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor};
+use cagey::arithmetic::Real;
 use cagey::check;
+use cagey::data::Dataset;
 use cagey::kernels::Kernel;
 use cagey::kernels::form::Form;
 use cagey::kernels::transform::InputTransform;
+use cagey::likelihoods::{Custom, Density, Formula, Likelihood, Row, Support};
 use cagey::models::exact::ExactGp;
 use cagey::models::fit;
+use cagey::models::posterior::Posterior;
+use cagey::models::svgp::Svgp;
 use cagey::params::{Parameter, Parameters, Unit};
-use cagey::scope::Scope;
+use cagey::scope::{Scope, gradient_in};
 use cagey::solvers::itergp::LinearSystem;
 use cagey::solvers::policies::{Actor, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, SolveState, UnitVector};
 use cagey::{Error, Result};
@@ -103,7 +108,6 @@ fn a_transposed_kernel_predicts_nothing() {
     let model = ExactGp::new(bell(Wrong::Transposed));
     // Square matrices do not show it: the rows of a prediction do.
     let posterior = model.posterior(F64, rows).unwrap();
-    use cagey::models::posterior::Posterior;
     let told = posterior.predict(&[0.1, 0.2, 0.3, 0.4]).unwrap_err().to_string();
     assert!(told.contains("`cross` of the kernel form `bell`"), "{told}");
 }
@@ -146,6 +150,112 @@ fn a_loss_must_be_one_number_of_this_scope() {
     fixed.parameters_mut().into_iter().for_each(|(_, p)| p.fixed = true);
     assert!(scope.gradient(diag(&Scope::new(F64).unwrap()).sum(), &fixed).unwrap().1.is_empty());
     fit::evaluate(&model, F64, &rows.batch(&Scope::new(F64).unwrap())).unwrap();
+}
+
+#[test]
+fn a_second_gradient_of_a_graph_is_told() {
+    let (model, rows) = (ExactGp::new(Kernel::parse("rbf", 2).unwrap()), data(9, 2));
+    let posterior = model.posterior(F64, rows).unwrap();
+    let device = F64.device().unwrap().autodiff();
+    let x = Tensor::<2>::from_data([[0.3, -0.2], [0.5, 0.4]], (&device, DType::F64)).require_grad();
+    let [mean, variance] = posterior.moments(x.clone()).unwrap().unwrap();
+    assert_eq!(gradient_in(mean.clone().sum(), &x).unwrap().len(), 4);
+    for again in [mean.clone().sum(), variance.sum()] {
+        let told = gradient_in(again, &x).unwrap_err().to_string();
+        assert!(told.contains("differentiated before") && told.contains("compute the tensors again"), "{told}");
+    }
+    assert!(gradient_in(mean, &x).unwrap_err().to_string().contains("a sum over the rows is missing"));
+    let apart = x.clone().detach().sum();
+    assert!(gradient_in(apart, &x).unwrap_err().to_string().contains("does not depend on the tensor"));
+    gradient_in(posterior.moments(x.clone()).unwrap().unwrap()[1].clone().sum(), &x).unwrap();
+}
+
+#[test]
+fn a_request_of_another_width_names_the_columns() {
+    let told = Dataset::new(["a", "b", "c"], vec![1.0, 2.0]).unwrap_err().to_string();
+    assert!(told.contains("rows of 3 columns (a, b, c)") && told.contains("2 numbers"), "{told}");
+}
+
+/// Noise of a learned scale.
+#[derive(Debug, Clone)]
+struct Own {
+    scale: Parameter,
+    wrong: bool,
+}
+
+cagey::parameters!(Own { "scale": scale });
+
+#[derive(Debug)]
+struct AtScale {
+    scale: [f64; 1],
+    wrong: bool,
+}
+
+impl Formula for AtScale {
+    fn support(&self, _auxiliary: f64) -> Support {
+        Support::Real
+    }
+
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        // Without its own parameters, the density has the scale as a constant.
+        let scale = own.first().copied().unwrap_or(A::constant(self.scale[0]));
+        let t = (f[0] - row.y) / scale;
+        t * t * -0.5 - scale.ln() - 0.5 * std::f64::consts::TAU.ln()
+    }
+}
+
+impl Density for AtScale {
+    fn own(&self) -> &[f64] {
+        if self.wrong { &[] } else { &self.scale }
+    }
+}
+
+impl Likelihood for Own {
+    fn text(&self) -> String {
+        "own".into()
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(AtScale { scale: [self.scale.internal()[0]], wrong: self.wrong })
+    }
+}
+
+#[test]
+fn own_parameters_that_are_never_learned_are_told() {
+    let own = |wrong| Own { scale: Parameter::positive("scale", Unit::None, &[0.7]), wrong };
+    let rows = [Row { y: 0.4, auxiliary: 1.0 }, Row { y: -2.0, auxiliary: 1.0 }];
+    check::likelihood(&own(false), &rows).unwrap();
+    let told = check::likelihood(&own(true), &rows).unwrap_err().to_string();
+    assert!(told.contains("`own`") && told.contains("never learned"), "{told}");
+    // Training says so too.
+    let model = Svgp::new(Kernel::parse("rbf", 2).unwrap(), &[0.1, 0.2], 2, own(true)).unwrap();
+    let batch = data(9, 2).batch(&Scope::new(F64).unwrap());
+    let told = fit::evaluate(&model, F64, &batch).unwrap_err().to_string();
+    assert!(told.contains("likelihood `own`") && told.contains("Density::own"), "{told}");
+}
+
+/// Says that it is a density of counts that is log-concave, and is neither.
+#[derive(Debug, Clone)]
+struct Bad;
+
+impl Formula for Bad {
+    fn support(&self, _auxiliary: f64) -> Support {
+        Support::Counts(None)
+    }
+
+    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
+        let t = f[0] - row.y;
+        -(t * t + 1.0).ln()
+    }
+}
+
+#[test]
+fn wrong_likelihoods_are_told() {
+    let told = check::likelihood(&Custom::new("bad", Bad, []), &[Row { y: 3.0, auxiliary: 1.0 }]);
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains("not log-concave"), "{told}");
+    let outside = check::likelihood(&Custom::new("bad", Bad, []), &[Row { y: 0.5, auxiliary: 1.0 }]);
+    assert!(outside.unwrap_err().to_string().contains("the target 0.5"));
 }
 
 /// Says that it has two columns, and has one.

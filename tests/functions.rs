@@ -5,18 +5,20 @@ mod common;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::Result;
-use cagey::fitted::Fit;
+use cagey::fitted::{Fit, Registry};
 use cagey::kernels::Kernel;
 use cagey::kernels::features::RandomFunctions;
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::Observations;
-use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::cagp::{Actions, Cagp, CagpOptions};
 use cagey::models::exact::ExactGp;
 use cagey::models::functions::PathOptions;
+use cagey::models::gp_model::GpModel;
+use cagey::models::minibatch::Rows;
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
-use cagey::models::svgp::Svgp;
+use cagey::models::svgp::{Svgp, SvgpOptions};
 use cagey::scope::{Scope, to_f64};
 use common::{F64, data};
 use rand::SeedableRng;
@@ -224,6 +226,106 @@ fn fantasies_are_the_posterior_given_their_values() {
     });
     let normal = posterior.joint(tracked(&POINTS, 2)).unwrap().unwrap();
     assert!(normal.given(&Tensor::cat(vec![y; 3], 0), noise).unwrap_err().to_string().contains("1 to 4 rows"));
+}
+
+/// Rows of a posterior, and rows that come later.
+fn later() -> (Observations, Observations) {
+    let rows = data(20, 2);
+    (rows.gather(&(0..15).collect::<Vec<_>>()).unwrap(), rows.gather(&(15..20).collect::<Vec<_>>()).unwrap())
+}
+
+fn close(name: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len());
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() <= tolerance, "{name}: {got}, {want} expected");
+    }
+}
+
+/// Actions that saw the first rows, conditioned on the others exactly.
+#[test]
+fn later_rows_condition_a_computation_aware_posterior() {
+    let ((first, more), noise) = (later(), 0.1);
+    let dense: Vec<f64> = (0..15 * 6).map(|e| (0.37 * f64::from(e * e)).sin()).collect();
+    for actions in [Actions::dense(&dense, 6), Actions::averages(15, 6).unwrap()] {
+        let model = Cagp::new(Kernel::parse("rbf", 2).unwrap(), actions);
+        let posterior = model.posterior(F64, first.clone()).unwrap();
+        let joint = posterior.joint(tracked(&[&more.x[..], &POINTS].concat(), 2)).unwrap().unwrap();
+        let given = joint.given(&Scope::new(F64).unwrap().matrix(&more.y, 5, 1), noise).unwrap();
+        let updated = posterior.updated(&more).unwrap().unwrap();
+        let found = updated.predict_joint(&POINTS).unwrap();
+        close("mean", &found.mean, &to_f64(given.mean).unwrap(), 1e-9);
+        close("covariance", &found.covariance, &to_f64(given.covariance).unwrap(), 1e-9);
+        // One after another, and from a file.
+        let step = |at: std::ops::Range<usize>, before: &dyn Posterior| {
+            before.updated(&more.gather(&at.collect::<Vec<_>>()).unwrap()).unwrap().unwrap()
+        };
+        let slowly = step(2..5, &*step(0..2, &posterior));
+        close("slowly", &slowly.predict_joint(&POINTS).unwrap().mean, &found.mean, 1e-9);
+        let all = first.extended(&more).unwrap();
+        let restored = model.restore(F64, all, updated.saved(true).unwrap()).unwrap();
+        close("restored", &restored.predict_joint(&POINTS).unwrap().covariance, &found.covariance, 1e-12);
+    }
+}
+
+#[test]
+fn later_rows_condition_a_variational_model() {
+    let (first, more) = later();
+    let (scope, kernel) = (Scope::new(F64).unwrap(), || Kernel::parse("matern32", 2).unwrap());
+    // With all rows as inducing inputs, it is exact.
+    let mut model = Svgp::new(kernel(), &first.x, 2, Gaussian::new(0.1)).unwrap();
+    model.natural_step(F64, &first.batch(&scope), 1.0).unwrap();
+    let updated = model.updated(F64, &more).unwrap();
+    let mut exact = ExactGp::new(kernel());
+    exact.likelihood.noise.set(&[0.1]).unwrap();
+    let exact = exact.posterior(F64, first.extended(&more).unwrap()).unwrap().predict_joint(&POINTS).unwrap();
+    let found = updated.posterior(F64).unwrap().predict_joint(&POINTS).unwrap();
+    close("mean", &found.mean, &exact.mean, 1e-8);
+    close("covariance", &found.covariance, &exact.covariance, 1e-8);
+    // A row that is there twice is one inducing input.
+    let twice = Observations::new([&more.x[..2], &more.x[..2]].concat(), 2, vec![0.3, 0.5], None).unwrap();
+    assert_eq!(model.updated(F64, &twice).unwrap().processes[0].len(), 16);
+    // Of counts, rows that are far from all others have the optimum of a model of them alone.
+    let far = Observations::new(vec![90.0, 90.0, 91.0, 90.5, 90.4, 89.6], 2, vec![3.0, 1.0, 6.0], None).unwrap();
+    let points = [90.2, 90.1, 91.0, 89.5];
+    let counts = |z: &[f64]| Svgp::boxed(kernel(), z, 2, common::likelihood("poisson(exp)")).unwrap();
+    let found = counts(&first.x).updated(F64, &far).unwrap().posterior(F64).unwrap().predict_joint(&points).unwrap();
+    let mut alone = counts(&far.x);
+    for _ in 0..60 {
+        alone.natural_step(F64, &far.batch(&scope), 0.5).unwrap();
+    }
+    let want = alone.posterior(F64).unwrap().predict_joint(&points).unwrap();
+    close("counts", &found.mean, &want.mean, 1e-8);
+    close("counts", &found.covariance, &want.covariance, 1e-8);
+    let diagonal = counts(&first.x).covariance(cagey::models::variational::Covariance::Diagonal);
+    assert!(diagonal.updated(F64, &far).unwrap_err().to_string().contains("full covariance"));
+}
+
+#[test]
+fn updated_models_are_saved() {
+    let rows = data(40, 2);
+    let table = |range: std::ops::Range<usize>| {
+        let x = rows.x[2 * range.start..2 * range.end].iter().map(|x| 3.0 * x + 1.0).collect();
+        let y = rows.y[range].iter().map(|y| 500.0 + 40.0 * y).collect();
+        cagey::data::Dataset::new(["a", "b"], x).unwrap().with_target("y", y).unwrap()
+    };
+    let (first, more) = (table(0..30), table(30..40));
+    let choices: [cagey::models::options::ModelChoice; 2] =
+        [CagpOptions::default().actions(8).into(), SvgpOptions::default().inducing(10).into()];
+    for model in choices {
+        let fitted = Fit::new(&first).kernel("rbf(ard)").model(model).steps(20).run().unwrap();
+        let updated = fitted.update(&more).unwrap();
+        let error = |fitted: &cagey::fitted::Fitted| {
+            let all = fitted.predict_latent(&more).unwrap();
+            all.iter().zip(more.y.as_ref().unwrap()).map(|(p, y)| (p.mean() - y).powi(2)).sum::<f64>()
+        };
+        assert!(error(&updated) < 0.9 * error(&fitted), "{} {}", error(&updated), error(&fitted));
+        let loaded =
+            cagey::fitted::Fitted::from_bytes(&updated.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+        let [again, want] = [&loaded, &updated].map(|fitted| fitted.predict_latent(&first).unwrap());
+        for (again, want) in again.iter().zip(want) {
+            assert!((again.mean() - want.mean()).abs() < 1e-5 && (again.sd() - want.sd()).abs() < 1e-5);
+        }
+    }
 }
 
 #[test]

@@ -235,6 +235,10 @@ fn growing(faults: &mut Faults, model: &dyn GpModel, posterior: &dyn Posterior, 
     // Actions fit one number of rows: other rows cannot condition such a model.
     let before = rows(0..part).and_then(|part| model.condition(compute(Precision::F64), part));
     let Ok(before) = before else { return };
+    // Conditioning on all rows takes other actions.
+    if before.computation_aware().is_some() {
+        return;
+    }
     let one = rows(part..part + 1).and_then(|row| before.updated(&row));
     let Some(Some(one)) = faults.value("an update", one) else { return };
     let grown = rows(part + 1..n).and_then(|rest| one.updated(&rest));

@@ -78,6 +78,10 @@ impl Dataset {
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>, x: Vec<f64>) -> Result<Self> {
         let feature_names: Vec<String> = names.into_iter().map(Into::into).collect();
         let d = feature_names.len();
+        if d > 0 && !x.len().is_multiple_of(d) {
+            let want = format!("rows of {d} columns ({})", feature_names.join(", "));
+            return Err(Error::shape("inputs", want, format!("{} numbers", x.len())));
+        }
         let n = x.len().checked_div(d).unwrap_or(0);
         let data =
             Self { x, n, d, feature_names, rows: (1..=n).collect(), records: (0..n).collect(), ..Self::default() };

@@ -212,7 +212,13 @@ impl Fitted {
         let (inputs, target) = (self.input_scale.clone(), self.target_scale);
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
         let more = units.observe(Inputs::of(more, self.settings.auxiliary_column.as_deref())?, more)?;
-        let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
+        let compute = self.settings.compute;
+        let model = helped(|| self.model.updated(compute, &more))?;
+        let posterior = match &model {
+            Some(model) => Some(helped(|| model.condition(compute, more.clone()))?),
+            None => helped(|| self.posterior.updated(&more))?,
+        };
+        let Some(posterior) = posterior else {
             return Err(Error::Usage(format!(
                 "more rows without another training are for models whose posterior has a closed form, and this is: {}; \
                  train it again on all rows",
@@ -223,7 +229,8 @@ impl Fitted {
         let wider = |([low, high], [least, most]): ([f64; 2], [f64; 2])| [low.min(least), high.max(most)];
         let ranges = Some(self.ranges().into_iter().zip(more.ranges()).map(wider).collect());
         let summary = Summary { rows: self.summary.rows + more.n(), ranges, ..self.summary.clone() };
-        Ok(Self { posterior: posterior.into(), data, summary, ..self.clone() })
+        let model = model.unwrap_or_else(|| self.model.clone());
+        Ok(Self { model, posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
     /// The same model with at most `actions` more actions: more computation, narrower error bars, the same parameters.

@@ -57,6 +57,46 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
     then(&few[..numbers.len()])
 }
 
+/// Makes a type whose [`Formula`] is a log density: a likelihood for [`Custom`](super::Custom) in three lines. The
+/// expression is over [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters.
+///
+/// ```
+/// use cagey::likelihoods::{Custom, Support};
+/// use cagey::params::{Parameter, Unit};
+///
+/// cagey::log_density!(Weibull: Support::Positive, |row, f, own| {
+///     let t = own[0] * (-f[0] + row.y.ln());
+///     own[0].ln() + t - t.exp() - row.y.ln()
+/// });
+///
+/// let weibull = Custom::new("weibull", Weibull, [Parameter::positive("shape", Unit::None, &[1.0])]);
+/// # let rows = [cagey::likelihoods::Row { y: 0.7, auxiliary: 1.0 }];
+/// # cagey::check::likelihood(&weibull, &rows).unwrap();
+/// ```
+#[macro_export]
+macro_rules! log_density {
+    ($(#[$about:meta])* $visible:vis $name:ident: $support:expr, |$row:ident, $f:ident, $own:pat_param| $value:expr) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy)]
+        $visible struct $name;
+
+        impl $crate::likelihoods::Formula for $name {
+            fn support(&self, _auxiliary: f64) -> $crate::likelihoods::Support {
+                $support
+            }
+
+            fn log_density<A: $crate::arithmetic::Real>(
+                &self,
+                $row: $crate::likelihoods::Row,
+                $f: &[A],
+                $own: &[A],
+            ) -> A {
+                $value
+            }
+        }
+    };
+}
+
 /// A direction in which to differentiate.
 #[derive(Debug, Clone, Copy)]
 pub enum Along<'a> {

@@ -176,6 +176,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
         auxiliary: Option<&Tensor<1>>,
     ) -> Result<Tensor<1>> {
         let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
+        let (own_count, known) = (own.iter().map(|own| own.dims()[0]).sum::<usize>(), self.density().own().len());
+        if known < own_count {
+            let what = format!("the density of the likelihood `{}`", self.text());
+            let want = format!("the {own_count} values of its parameters in `Density::own`, or they are never learned");
+            return Err(Error::shape(what, want, known.to_string()));
+        }
         let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
         let y = to_f64(y.clone())?;
         let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;

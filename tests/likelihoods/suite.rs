@@ -39,6 +39,14 @@ fn moved(f: &[f64], l: usize, step: f64) -> Vec<f64> {
     f
 }
 
+/// The checks that a user's likelihood can be put to.
+#[test]
+fn checks_pass() {
+    for case in cases() {
+        cagey::check::likelihood(&*case.likelihood, &case.rows).unwrap();
+    }
+}
+
 #[test]
 fn derivatives_agree_with_differences() {
     for case in cases() {

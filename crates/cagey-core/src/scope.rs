@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -194,10 +195,7 @@ impl Scope {
     /// As [`gradient`](Self::gradient).
     #[doc(hidden)]
     pub fn slopes(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<Vec<f64>>)> {
-        if loss.dims() != [1] {
-            let got = format!("{:?}: a sum over the rows is missing", loss.dims());
-            return Err(Error::shape("the loss", "one value, `[1]`", got));
-        }
+        one_value(&loss)?;
         let tracked = loss.is_tracked();
         // Errors of other graphs, of which nobody asked.
         host::failure();
@@ -243,6 +241,35 @@ impl Scope {
         }
         Ok((value, slopes))
     }
+}
+
+/// The gradient of a loss `[1]` in a tensor `x` that records gradients, in row-major order.
+///
+/// # Errors
+/// [`Error::Shape`] for a loss of several values; [`Error::Usage`] for one that does not depend on `x`, and for one
+/// whose graph was differentiated before; what the adjoints of operations report.
+pub fn gradient_in<const D: usize>(loss: Tensor<1>, x: &Tensor<D>) -> Result<Vec<f64>> {
+    one_value(&loss)?;
+    let apart = || Error::Usage("the loss does not depend on the tensor that its gradient is asked in".into());
+    if !loss.is_tracked() {
+        return Err(apart());
+    }
+    // Errors of other graphs, of which nobody asked.
+    host::failure();
+    // burn panics if operations of the graph are gone.
+    let gradients = catch_unwind(AssertUnwindSafe(|| loss.backward())).map_err(|_| host::differentiated())?;
+    match host::failure() {
+        Some(error) => Err(error),
+        None => to_f64(x.grad(&gradients).ok_or_else(apart)?),
+    }
+}
+
+fn one_value(loss: &Tensor<1>) -> Result<()> {
+    if loss.dims() == [1] {
+        return Ok(());
+    }
+    let got = format!("{:?}: a sum over the rows is missing", loss.dims());
+    Err(Error::shape("the loss", "one value, `[1]`", got))
 }
 
 /// Positions as a tensor `[n]` of integers on a device.

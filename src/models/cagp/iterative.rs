@@ -30,7 +30,8 @@ pub enum Differentiation {
     /// The loss at the actions found, which are held fixed: one wide product and its adjoint, however long the solve
     /// was. The ELBO is a bound for any actions, so this is the gradient of a bound, and training keeps the actions for
     /// [some steps](IterativeCagp::refresh). The loss of projected data is a loss of different data for different
-    /// actions: do not use it to compare policies whose number of actions varies.
+    /// actions: do not use it to compare policies whose number of actions varies. A policy's own parameters have no
+    /// gradient and stay as they are.
     Detached,
     /// The solve itself, in every step, for Gaussian noise: the exact gradient of what is computed, also in a policy's
     /// parameters. Memory grows with several times n times the number of actions.

@@ -27,6 +27,7 @@ mod model;
 mod newton;
 mod noisy;
 mod numbers;
+mod online;
 mod options;
 mod paths;
 mod posterior;

@@ -182,7 +182,12 @@ impl ModelOptions for CagpOptions {
             self.few_enough(n)?;
         }
         let Some(chosen) = self.chosen(&prior.kernel, context)? else {
-            let actions = Actions::start(&*likelihood, context.data, actions)?;
+            // Rows that came after training have actions that are not learned.
+            let learned = context.saved.and_then(|saved| saved.parameters.iter().find(|own| own.name == "actions"));
+            let actions = match learned {
+                Some(learned) if known => Actions::averages(learned.len(), actions)?,
+                _ => Actions::start(&*likelihood, context.data, actions)?,
+            };
             let model = Cagp::boxed(prior, likelihood, actions);
             return Ok(Box::new(Cagp { objective, sites, unrolled, refresh, ..model }));
         };

@@ -80,6 +80,8 @@ pub struct CagpPosterior {
     /// How far the solve that chose the actions went, if there was one.
     pub(super) report: Option<SolveReport>,
     pub(super) prepared: Prepared,
+    /// Whether it has actions that its model does not know.
+    pub(super) grown: bool,
 }
 
 /// Rows that are predicted at once.
@@ -97,7 +99,7 @@ impl CagpPosterior {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
         let (report, prepared) = (None, Prepared::default());
-        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared })
+        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared, grown: false })
     }
 
     /// The observations conditioned on.
@@ -309,6 +311,13 @@ impl Posterior for CagpPosterior {
         self.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        if self.of.functions.0 > 1 || self.of.likelihood.noise().is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(self.with_rows(more)?)))
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

@@ -30,7 +30,7 @@ impl CagpPosterior {
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
         let (n, i, latents) = (self.data.n(), self.weights.len(), self.of.functions.0);
         let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
-        if !matches!(self.actions.single(), Some(Err(_))) {
+        if self.grown || !matches!(self.actions.single(), Some(Err(_))) {
             let columns = self.actions.clone().into_dense()?.reshape([latents, n, i]).swap_dims(0, 1);
             let columns = to_f64(columns)?;
             let data = match self.compute.precision {
@@ -63,7 +63,9 @@ impl CagpPosterior {
         if norms.len() != i {
             return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len())));
         }
-        let actions = match (saved.take(ACTIONS), own) {
+        let columns = saved.take(ACTIONS);
+        let grown = columns.is_some();
+        let actions = match (columns, own) {
             (Some(columns), _) if columns.len() == n * latents * i && i > 0 => {
                 let columns = Scope::new(compute)?.matrix(&columns, n, latents * i).reshape([n, latents, i]);
                 let columns = columns.swap_dims(0, 1).reshape([latents * n, i]);
@@ -83,6 +85,6 @@ impl CagpPosterior {
             return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", factor.len())));
         }
         let posterior = Self::new(of, compute, data, actions, Factor::from_lower(factor)?, projected)?;
-        Ok(Some(Self { report: saved.solve, ..posterior }))
+        Ok(Some(Self { report: saved.solve, grown, ..posterior }))
     }
 }

@@ -4,7 +4,10 @@ use super::{CgGp, CgGpOptions};
 use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Context, Kind, ModelOptions, Parts};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, setters};
+use crate::solvers::{CgOptions, Probes};
+
+setters!(CgGpOptions { solver: CgOptions, rank: usize, probes: Probes, count: usize, seed: u64 });
 
 impl Kind for CgGpOptions {
     const NAME: &'static str = "cggp";

@@ -146,6 +146,15 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// What factorisations and solves report.
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>>;
 
+    /// The model given more rows, if its parameters hold all that it knows of the rows before; none for models whose
+    /// [posterior](Posterior::updated) holds it.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when the columns differ, and what factorisations report.
+    fn updated(&self, _compute: Compute, _more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+        Ok(None)
+    }
+
     /// The posterior that was [saved](Posterior::saved) with the observations. If nothing was saved, conditions on them
     /// again.
     ///

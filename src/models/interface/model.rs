@@ -14,7 +14,9 @@ use crate::scope::{BUDGET, Scope};
 
 /// What every model offers to the trainer.
 pub trait Model: Parameters {
-    /// The quantity to minimise, a negative log probability of the whole data set, as a tensor `[1]`.
+    /// The quantity to minimise, a negative log probability of the whole data set, as a tensor `[1]`. It leaves out the
+    /// priors of the parameters, which every trainer adds: [`evaluate`](crate::models::fit::evaluate) does it. For
+    /// minibatches, sums over rows are multiplied by the [scale](Batch::scale) of the batch.
     ///
     /// # Errors
     /// When a factorisation or a user's kernel fails.

@@ -42,6 +42,23 @@ impl Process {
         self.inducing.put_raw(&raw);
     }
 
+    /// Adds the rows of `x`, row-major `[k, d]`, that are no inducing inputs yet, each once. Returns their number.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for other columns.
+    pub(in crate::models) fn extend(&mut self, x: &[f64], d: usize) -> Result<usize> {
+        if d != self.d {
+            return Err(Error::shape("new inputs", format!("{} columns", self.d), d.to_string()));
+        }
+        let before = self.len();
+        for row in x.chunks_exact(d) {
+            if !self.inducing.raw().chunks_exact(d).any(|own| own == row) {
+                self.inducing.extend(row, d);
+            }
+        }
+        Ok(self.len() - before)
+    }
+
     /// Number of inducing inputs m.
     pub fn len(&self) -> usize {
         self.inducing.len() / self.d

@@ -1,6 +1,6 @@
 //! The normal distribution of inducing values that variational models learn.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::linalg::lower;
 use crate::params::{Parameter, Unit};
 
@@ -50,6 +50,23 @@ impl Variational {
         let mut full = vec![0.0; m * m];
         full.iter_mut().step_by(m + 1).zip(numbers).for_each(|(x, r)| *x = r);
         Ok(full)
+    }
+
+    /// Adds independent standard normal values.
+    pub(in crate::models) fn extend(&mut self, count: usize) -> Result<()> {
+        if self.is_diagonal() && self.mean.len() > 1 {
+            return Err(Error::Usage("more rows need a full covariance of q, not a diagonal one".into()));
+        }
+        let (m, lower) = (self.mean.len(), self.lower()?);
+        let entry = |i: usize, j: usize| match i < m {
+            true => lower[i * m + j],
+            false => f64::from(u8::from(i == j)),
+        };
+        let root: Vec<f64> =
+            (0..m + count).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
+        self.mean.extend(&vec![0.0; count], 1);
+        self.root.extend(&root[self.root.len()..], 1);
+        Ok(())
     }
 
     /// Sets μ and R from a row-major lower triangular matrix.

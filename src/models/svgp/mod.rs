@@ -5,6 +5,7 @@ mod model;
 mod natural;
 #[cfg(feature = "gpu")]
 mod on_device;
+mod online;
 mod options;
 mod posterior;
 
@@ -256,7 +257,7 @@ impl Svgp {
                 return Err(Error::shape("sums over rows", (m * m + m).to_string(), rest.len().to_string()));
             };
             rest = others;
-            moved.push(natural::step(own, (q.mean.internal(), q.lower()?), rate)?);
+            moved.push(natural::step(own, (q.mean.internal(), q.lower()?), rate, None)?);
         }
         for (q, (mean, root)) in self.variational.iter_mut().zip(moved) {
             q.set(&mean, &root);

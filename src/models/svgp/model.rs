@@ -63,6 +63,10 @@ impl GpModel for Svgp {
         Some(self)
     }
 
+    fn updated(&self, compute: Compute, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+        Ok(Some(Box::new(Self::updated(self, compute, more)?)))
+    }
+
     fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute)?))
     }

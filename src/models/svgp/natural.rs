@@ -47,22 +47,51 @@ pub fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
     data
 }
 
-/// The mean and the lower root of N(μ, R Rᵀ) after a step of length `rate`. `sums` are the [sums] over the rows.
-pub fn step(sums: &[f64], (mean, root): (Vec<f64>, Vec<f64>), rate: f64) -> Result<(Vec<f64>, Vec<f64>)> {
+/// A normal distribution N(μ, S) as S⁻¹ `[m, m]` and S⁻¹μ `[m]`.
+#[derive(Debug)]
+pub struct Natural {
+    precision: Vec<f64>,
+    shifted: Vec<f64>,
+}
+
+impl Natural {
+    /// That of N(μ, R Rᵀ).
+    pub fn of(mean: &[f64], mut root: Vec<f64>) -> Self {
+        inverse::from_factor(view_mut(&mut root, mean.len()));
+        let shifted = times(&root, mean);
+        Self { precision: root, shifted }
+    }
+}
+
+fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
+    matrix.chunks_exact(x.len()).map(|row| row.iter().zip(x).map(|(a, b)| a * b).sum()).collect()
+}
+
+/// The mean and the lower root of N(μ, R Rᵀ) after a step of length `rate`. `sums` are the [sums] over the rows; the
+/// prior is N(0, I) if none is given.
+pub fn step(
+    sums: &[f64],
+    (mean, root): (Vec<f64>, Vec<f64>),
+    rate: f64,
+    prior: Option<&Natural>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let m = mean.len();
     let (data, pushed) = sums.split_at(m * m);
     // S⁻¹.
     let mut old = root;
     inverse::from_factor(view_mut(&mut old, m));
     // θ₁ = S⁻¹μ moves to (1 − γ)S⁻¹μ + γ(2A diag(v̄)Aᵀμ − A m̄).
-    let times = |matrix: &[f64]| -> Vec<f64> {
-        matrix.chunks_exact(m).map(|row| row.iter().zip(&mean).map(|(x, y)| x * y).sum()).collect()
-    };
-    let (kept, drawn) = (times(&old), times(data));
+    let (kept, drawn) = (times(&old, &mean), times(data, &mean));
     let mut next: Vec<f64> =
         kept.iter().zip(drawn).zip(pushed).map(|((k, d), p)| (1.0 - rate) * k + rate * (d - p)).collect();
     let mut precision: Vec<f64> = old.iter().zip(data).map(|(o, d)| (1.0 - rate) * o + rate * d).collect();
-    precision.iter_mut().step_by(m + 1).for_each(|d| *d += rate);
+    match prior {
+        None => precision.iter_mut().step_by(m + 1).for_each(|d| *d += rate),
+        Some(prior) => {
+            precision.iter_mut().zip(&prior.precision).for_each(|(p, own)| *p += rate * own);
+            next.iter_mut().zip(&prior.shifted).for_each(|(x, own)| *x += rate * own);
+        }
+    }
     let factor = Factor::new(precision, "the precision of q(u)")?;
     factor.solve(&mut next)?;
     let root = Factor::new(factor.inverse(), "the covariance of q(u)")?.lower();

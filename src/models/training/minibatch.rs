@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+pub use super::any_batches::{Batched, fit_any};
 pub use super::batch_loss::BatchLoss;
 use super::batch_loss::Source;
 pub use super::batches::{Minibatches, Rows};

@@ -1,5 +1,6 @@
 //! From a model to the trainer and back.
 
+mod any_batches;
 mod batch_loss;
 pub mod batches;
 pub mod diagnose;

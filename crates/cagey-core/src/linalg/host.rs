@@ -167,6 +167,15 @@ pub(crate) fn failure() -> Option<Error> {
     FAILED.take()
 }
 
+/// The error of a second gradient through the same graph. An operation that failed never joins a graph.
+pub(crate) fn differentiated() -> Error {
+    Error::Usage(
+        "this graph was differentiated before, which frees it: compute the tensors again, or take one gradient of a \
+         weighted sum"
+            .into(),
+    )
+}
+
 #[derive(Debug)]
 struct HostAdjoint;
 
@@ -209,10 +218,8 @@ impl<B: Runs, const N: usize> Backward<B, N> for HostAdjoint {
         let Recorded { reverse, shapes, dtypes } = ops.state;
         let needs = ops.parents.each_ref().map(Option::is_some);
         let reverse = reverse.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let gradients = reverse
-            .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
-            .and_then(|reverse| reverse(grad, needs))
-            .unwrap_or_else(|error| {
+        let gradients =
+            reverse.ok_or_else(differentiated).and_then(|reverse| reverse(grad, needs)).unwrap_or_else(|error| {
                 FAILED.with_borrow_mut(|first| {
                     first.get_or_insert(error);
                 });

@@ -305,6 +305,18 @@ impl Parameter {
         self.put(values);
     }
 
+    /// Adds entries with these raw values. Their scales and offsets are those of the first `period` entries, in turn.
+    #[doc(hidden)]
+    pub fn extend(&mut self, raw: &[f64], period: usize) {
+        for (i, value) in raw.iter().enumerate() {
+            self.raw.push(*value);
+            self.scale.push(self.scale[i % period]);
+            if self.offset.len() > 1 {
+                self.offset.push(self.offset[i % period]);
+            }
+        }
+    }
+
     /// Sets how internal values relate to user values (user = scale · internal + offset). Keeps the user values.
     ///
     /// # Errors

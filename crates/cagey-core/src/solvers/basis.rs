@@ -75,6 +75,30 @@ impl Basis {
         self.groups.is_empty()
     }
 
+    /// The columns of one latent function for `more` further rows, which they leave out, and one unit column for each of
+    /// these rows.
+    ///
+    /// # Errors
+    /// What making blocks reports; [`Error::Shape`] when there are no columns.
+    #[doc(hidden)]
+    pub fn with_rows(&self, more: usize) -> Result<Self> {
+        if let Some(Err(Sparse { blocks, apart: false })) = self.single()
+            && let [own] = blocks.as_slice()
+        {
+            let values = own.values().clone();
+            let ones = Tensor::ones([more], (&values.device(), values.dtype()));
+            let n = values.dims()[0];
+            let offsets = own.offsets().iter().copied().chain(n + 1..=n + more).collect();
+            return Ok(Self::sparse(BlockSparse::new(Tensor::cat(vec![values, ones], 0), offsets)?));
+        }
+        let columns = self.clone().into_dense()?;
+        let ([n, i], options) = (columns.dims(), (&columns.device(), columns.dtype()));
+        let below = Tensor::zeros([more, i], options);
+        let unit = Tensor::<2>::eye(more, &columns.device()).cast(columns.dtype());
+        let units = Tensor::cat(vec![Tensor::zeros([n, more], options), unit], 0);
+        Ok(Self::dense(Tensor::cat(vec![Tensor::cat(vec![columns, below], 0), units], 1)))
+    }
+
     /// Adds dense columns `[n, t]`.
     pub fn push(&mut self, columns: Tensor<2>) {
         self.groups.push(Group::Dense(columns));
