@@ -10,6 +10,7 @@ use cagey::fitted::average::{AVERAGE, OF_MODELS, candidates};
 use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
 use cagey::metrics::Predictive;
 use cagey::models::experts::ExpertsOptions;
+use cagey::models::functions::PathOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
@@ -275,6 +276,25 @@ fn moments_are_differentiable() {
         };
         close(gradient[column], (mean(1e-4) - mean(-1e-4)) / 2e-4, 1e-6, "gradient");
     }
+}
+
+/// Paths come from members in the shares of their weights, in the target's units.
+#[test]
+fn paths_are_those_of_the_members() {
+    let fitted = fit(&rows(0, 30), settings(), &steps(5));
+    let paths = fitted.paths(PathOptions::new(6000, 2).functions(16)).unwrap();
+    assert_eq!(paths.count(), 6000);
+    let at = [3.1, 0.2];
+    let values = cagey::scope::to_f64(paths.at(fitted.points(&at).unwrap()).unwrap()).unwrap();
+    let latent = fitted.predict_latent(&fitted.table(&at).unwrap()).unwrap().remove(0);
+    let mean = values.iter().sum::<f64>() / 6000.0;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 6000.0;
+    close(mean, latent.mean(), 5.0 * latent.sd() / 6000f64.sqrt(), "mean");
+    close(variance.sqrt(), latent.sd(), 0.15 * latent.sd(), "sd");
+    let last = cagey::scope::to_f64(paths.only(5999).unwrap().at(fitted.points(&at).unwrap()).unwrap()).unwrap();
+    close(last[0], values[5999], 1e-9, "the last path");
+    assert!(paths.only(6000).unwrap_err().to_string().contains("no path 6000"));
+    assert!(fitted.joint(fitted.points(&at).unwrap()).unwrap_err().to_string().contains("sample paths"));
 }
 
 #[test]

@@ -412,7 +412,7 @@ class GPRegressor(RegressorMixin, _GP):
                 for at, (name, mean, sd) in enumerate(parts, 1)}
 
     def update(self, X, y):
-        """Add rows without another training: parameters and scales stay. For models with a closed form."""
+        """Add rows without another training: parameters and scales stay. For svgp and closed forms."""
         rows = self._rows(X)
         self._keep(self.model_.update(rows, np.ascontiguousarray(column_or_1d(y), dtype=np.float64)))
         return self

@@ -1,26 +1,49 @@
 //! Fitted models as differentiable functions of their inputs, in the user's units.
 
 use burn::tensor::{Tensor, TensorData};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 
 use super::{Fitted, warped};
-use crate::data::{InputScale, TargetScale};
+use crate::data::{InputScale, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::models::functions::{self, Normal, PathOptions};
 
 /// Sample paths of a fitted model: functions of rows in the user's units, with values in those of the target (for a
-/// transformed target, in those of its transform).
+/// transformed target, in those of its transform; of an average, of the target itself). Paths of an average are those
+/// of one member after another.
 #[derive(Debug, Clone)]
 pub struct Paths {
+    parts: Vec<Part>,
+}
+
+/// The paths of one model.
+#[derive(Debug, Clone)]
+struct Part {
     standardised: functions::Paths,
     inputs: InputScale,
     target: TargetScale,
+    /// Whether the target's transform is undone.
+    undone: bool,
+}
+
+impl Part {
+    fn at(&self, x: Tensor<2>) -> Result<Tensor<2>> {
+        let values = self.standardised.at(&standardised(&self.inputs, x)?)?;
+        let values = values * self.target.sd + self.target.mean;
+        Ok(match self.target.transform {
+            TargetTransform::Log if self.undone => values.exp(),
+            TargetTransform::Log1p if self.undone => values.exp() - 1.0,
+            _ => values,
+        })
+    }
 }
 
 impl Paths {
     /// Number of paths p.
     pub fn count(&self) -> usize {
-        self.standardised.count()
+        self.parts.iter().map(|part| part.standardised.count()).sum()
     }
 
     /// One of the paths, at the cost of one.
@@ -28,7 +51,15 @@ impl Paths {
     /// # Errors
     /// [`Error::Usage`] if there is no such path.
     pub fn only(&self, path: usize) -> Result<Self> {
-        Ok(Self { standardised: self.standardised.only(path)?, ..self.clone() })
+        let mut own = path;
+        for part in &self.parts {
+            let count = part.standardised.count();
+            if own < count {
+                return Ok(Self { parts: vec![Part { standardised: part.standardised.only(own)?, ..part.clone() }] });
+            }
+            own -= count;
+        }
+        Err(Error::Usage(format!("there are {} paths, counted from 0, and no path {path}", self.count())))
     }
 
     /// Values `[r, p]` at rows `x [r, d]`, which [`Fitted::points`] makes. They are differentiable in x.
@@ -36,8 +67,7 @@ impl Paths {
     /// # Errors
     /// As [`Fitted::moments`].
     pub fn at(&self, x: Tensor<2>) -> Result<Tensor<2>> {
-        let values = self.standardised.at(&standardised(&self.inputs, x)?)?;
-        Ok(values * self.target.sd + self.target.mean)
+        Ok(Tensor::cat(self.parts.iter().map(|part| part.at(x.clone())).collect::<Result<_>>()?, 1))
     }
 }
 
@@ -90,28 +120,40 @@ impl Fitted {
     /// # Errors
     /// As [`moments`](Self::moments); [`Error::Usage`] for an average of models, which is not normal.
     pub fn joint(&self, x: Tensor<2>) -> Result<Normal> {
-        self.single("joint distributions as tensors")?;
+        if !self.members.is_empty() {
+            let problem = "the joint distribution of an average is not normal: take that of a member, or sample paths";
+            return Err(Error::Usage(problem.into()));
+        }
         let joint = self.posterior.joint(standardised(&self.input_scale, x)?)?;
         let Normal { mean, covariance } = joint.ok_or_else(|| self.no_tensors())?;
         let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         Ok(Normal { mean: mean * unit + origin, covariance: covariance * (unit * unit) })
     }
 
-    /// Samples of the latent function as functions of rows in the user's units.
+    /// Samples of the latent function as functions of rows in the user's units. An average draws a member for each path.
     ///
     /// # Errors
-    /// As [`Posterior::paths`](crate::models::posterior::Posterior::paths); [`Error::Usage`] for an average of models.
+    /// As [`Posterior::paths`](crate::models::posterior::Posterior::paths).
     pub fn paths(&self, options: PathOptions) -> Result<Paths> {
-        self.single("sample paths")?;
-        let standardised = self.posterior.paths(options)?;
-        Ok(Paths { standardised, inputs: self.input_scale.clone(), target: self.target_scale })
-    }
-
-    fn single(&self, what: &str) -> Result<()> {
         if self.members.is_empty() {
-            return Ok(());
+            let (inputs, target, undone) = (self.input_scale.clone(), self.target_scale, false);
+            return Ok(Paths {
+                parts: vec![Part { standardised: self.posterior.paths(options)?, inputs, target, undone }],
+            });
         }
-        Err(Error::Usage(format!("{what} are for a single model, and this is an average; take one of its members")))
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        let mut counts = vec![0; self.members.len()];
+        (0..options.count).for_each(|_| counts[self.drawn(rng.random())] += 1);
+        let mut parts = Vec::new();
+        for (k, (count, member)) in counts.into_iter().zip(self.members.iter()).enumerate() {
+            if count > 0 {
+                // A seed of its own: equal numbers would tie the members to each other.
+                let own = PathOptions { count, seed: options.seed.wrapping_add(1 + k as u64), ..options };
+                let paths = member.fitted.paths(own)?;
+                parts.extend(paths.parts.into_iter().map(|part| Part { undone: true, ..part }));
+            }
+        }
+        if parts.is_empty() { Err(Error::Usage("paths need at least one path".into())) } else { Ok(Paths { parts }) }
     }
 
     fn no_tensors(&self) -> Error {

@@ -76,7 +76,7 @@ impl Fitted {
     }
 
     /// The member at a share of the total weight.
-    fn drawn(&self, mut share: f64) -> usize {
+    pub(in crate::fitted) fn drawn(&self, mut share: f64) -> usize {
         let beyond = |member: &Member| {
             share -= member.weight;
             share < 0.0
