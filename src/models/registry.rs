@@ -112,9 +112,10 @@ impl Models {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    /// The names of the models that take other likelihoods than the Gaussian, for messages.
+    /// The names of the models that take any likelihood and any number of columns, for messages.
     pub fn that_take_any_likelihood(&self) -> String {
-        let names: Vec<&str> = self.rows.iter().filter(|row| row.any_likelihood).map(|row| row.name).collect();
+        let any = self.rows.iter().filter(|row| row.any_likelihood && row.name != StateSpaceOptions::NAME);
+        let names: Vec<&str> = any.map(|row| row.name).collect();
         names.join(" or ")
     }
 
