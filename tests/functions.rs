@@ -8,10 +8,10 @@ use cagey::Result;
 use cagey::fitted::{Fit, Registry};
 use cagey::kernels::Kernel;
 use cagey::kernels::features::RandomFunctions;
-use cagey::likelihoods::Gaussian;
+use cagey::likelihoods::{Gaussian, Poisson, RateLink};
 use cagey::means::Mean;
 use cagey::models::Observations;
-use cagey::models::cagp::{Actions, Cagp, CagpOptions};
+use cagey::models::cagp::{Actions, Cagp, CagpOptions, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::functions::PathOptions;
 use cagey::models::gp_model::GpModel;
@@ -119,7 +119,11 @@ fn posteriors(text: &str) -> Vec<(&'static str, Box<dyn Posterior>)> {
     let mut svgp = Svgp::new(kernel(), &z, 2, Gaussian::new(0.2)).unwrap();
     svgp.natural_step(F64, &rows.batch(&Scope::new(F64).unwrap()), 0.8).unwrap();
     let cagp = Cagp::new(kernel(), Actions::random(24, 8, 3).unwrap());
+    let counts = rows.y.iter().map(|y| (2.0 * y).exp().round()).collect();
+    let counts = Observations::new(rows.x.clone(), 2, counts, None).unwrap();
+    let newton = IterativeCagp::newton(kernel(), Poisson { link: RateLink::Exp }, 9).posterior(F64, counts).unwrap().0;
     vec![
+        ("cagp of counts", Box::new(newton)),
         ("exact", Box::new(exact.posterior(F64, rows.clone()).unwrap())),
         ("sgpr", Box::new(sgpr.posterior(F64, rows.clone()).unwrap())),
         ("svgp", Box::new(svgp.posterior(F64).unwrap())),

@@ -130,7 +130,8 @@ impl Fitted {
         Ok(Normal { mean: mean * unit + origin, covariance: covariance * (unit * unit) })
     }
 
-    /// Samples of the latent function as functions of rows in the user's units. An average draws a member for each path.
+    /// Samples of the latent function as functions of rows in the user's units. An average draws a member for each
+    /// path.
     ///
     /// # Errors
     /// As [`Posterior::paths`](crate::models::posterior::Posterior::paths).

@@ -220,8 +220,8 @@ impl Fitted {
         };
         let Some(posterior) = posterior else {
             return Err(Error::Usage(format!(
-                "more rows without another training are for svgp and for models whose posterior has a closed form, and this \
-                 is: {}; train it again on all rows",
+                "more rows without another training are for svgp and for models whose posterior has a closed form, and \
+                 this is: {}; train it again on all rows",
                 self.model.title()
             )));
         };

@@ -11,9 +11,8 @@ impl CagpPosterior {
     /// exactly. For targets with Gaussian noise and one latent function; O((n + i)(i + k)) for each of k rows.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) for other likelihoods, [`Error::Shape`](crate::Error::Shape) for other
-    /// columns, [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when the larger matrix is not positive
-    /// definite.
+    /// [`Usage`](crate::Error::Usage) for other likelihoods, [`Shape`](crate::Error::Shape) for other columns,
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when the larger matrix is not positive definite.
     pub fn with_rows(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let (scope, k) = (Scope::new(self.compute)?.widened(), more.n());

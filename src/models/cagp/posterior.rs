@@ -142,7 +142,7 @@ impl CagpPosterior {
         Ok(self.prepared.spread.get().map_or(&[], |spread| spread))
     }
 
-    fn train(&self, scope: &Scope) -> Tensor<2> {
+    pub(super) fn train(&self, scope: &Scope) -> Tensor<2> {
         scope.matrix(&self.data.x, self.data.n(), self.data.d)
     }
 
