@@ -433,3 +433,25 @@ fn of_few_rows_the_target_has_no_zero() {
     }
     assert!((840.0..1010.0).contains(&own.predict(&at(56.25)).unwrap()[0].mean()));
 }
+
+#[test]
+fn beyond_rows_without_noise_the_kernel_of_the_highest_evidence_is_heard() {
+    let table = |x: Vec<f64>| {
+        let y = x.iter().map(|x| (3.0 * x).sin()).collect();
+        Dataset::new(["x"], x).unwrap().with_target("y", y).unwrap()
+    };
+    let data = table((0..120).map(|i| f64::from(i) / 59.5 - 1.0).collect());
+    let fitted = fit(&data, settings(), &TrainConfig::while_it_pays());
+    let evidence = |member: &Member| member.evidence;
+    let least = fitted.members().iter().map(evidence).fold(f64::INFINITY, f64::min);
+    assert!(fitted.members()[0].evidence < least + 0.01, "{:?}", fitted.members()[0].name());
+    // Up to half of the span beyond either end.
+    let far = table((1..=20).flat_map(|i| [-1.0, 1.0].map(|end| end * (1.0 + 0.05 * f64::from(i)))).collect());
+    let predictions = fitted.predict(&far).unwrap();
+    let held = |(p, y): (&Predictive, &f64)| {
+        let (low, high) = (p.quantile(0.025), p.quantile(0.975));
+        low <= *y && *y <= high
+    };
+    let share = predictions.iter().zip(far.y.as_deref().unwrap()).filter(|row| held(*row)).count();
+    assert!(share >= 36, "{share} of 40");
+}

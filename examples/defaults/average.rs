@@ -176,7 +176,7 @@ impl Averages {
         if data.n < size + 30 {
             return Ok(None);
         }
-        let held = HELD_OUT.min(data.n - size);
+        let held = HELD_OUT.min(data.n - size - 1);
         let both = Split::random(data.n, (size + held) as f64 / data.n as f64, 1000 * seed + size as u64)?.test;
         let split = Split::random(both.len(), held as f64 / both.len() as f64, seed)?;
         let of = |rows: &[usize]| data.subset(&rows.iter().map(|row| both[*row]).collect::<Vec<_>>());

@@ -49,8 +49,8 @@ pub struct Member {
     pub weight: f64,
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
-    /// Mean negative log density of the training rows, each left out in turn, or of rows set apart from the training,
-    /// in nats and the target's units.
+    /// Mean negative log density of the training rows, each left out in turn, as the model says without its calibration;
+    /// or of rows set apart from the training, as it predicts them. In nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,
@@ -59,7 +59,8 @@ pub struct Member {
 impl Member {
     /// A model and its measures, still without a weight.
     fn of(fitted: Fitted) -> Result<Self> {
-        let Some(LeftOut { y, predictions, .. }) = fitted.left_out()? else {
+        // As the model says: its calibration would hide what the evidence is about, and vouches only near these rows.
+        let Some(LeftOut { y, predictions, .. }) = fitted.uncalibrated().left_out()? else {
             return Err(unfit(&fitted.model.title()));
         };
         let n = y.len() as f64;
