@@ -105,7 +105,9 @@ impl Trust {
     /// are no loss.
     pub fn advise(&mut self, fitted: &Fitted, time: Option<Duration>) {
         let Some(diagnosis) = &self.diagnosis else { return };
-        let time = time.map_or(LONGEST, |time| time.min(LONGEST));
+        // The training may have been brief, and trials of likelihoods are not.
+        let longest = Duration::from_secs_f64((4.0 * fitted.summary.seconds).clamp(SHORTEST, LONGEST));
+        let time = time.map_or(longest, |time| time.min(longest));
         let found = fitted.alternatives(&diagnosis.findings, Some(time), super::registry()).unwrap_or_default();
         let told = || found.iter().take(MOST_ADVISED);
         self.lines.extend(told().map(advice_in_words));
@@ -128,8 +130,9 @@ impl Trust {
     }
 }
 
-/// Trials take seconds, unless the mode under a likelihood is hard to find.
-const LONGEST: Duration = Duration::from_secs(20);
+/// Seconds for trials, at least and at most; in between four times those of the training.
+const SHORTEST: f64 = 5.0;
+const LONGEST: f64 = 20.0;
 
 /// Why nothing is advised for an average.
 const NONE_FOR_AVERAGE: &str = "no advice: an average has weighed its members by the same rows";

@@ -108,6 +108,13 @@ pub trait Density: Derivatives {
         d.iter_mut().for_each(|d| *d = d.max(0.0));
     }
 
+    /// The numbers `d` `[L]` of a curvature for the way to the mode. The best is one whose parabola, with the gradient at
+    /// `f`, lies below the log density everywhere: such steps never overshoot. By default it is the
+    /// [curvature](Self::curvature).
+    fn climbing_curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
+        self.curvature(row, f, d);
+    }
+
     /// Adds the slopes of `tr(B W)` for symmetric `weights` `B` `[L, L]`: those in `f` to `slopes` `[L]`, those in the
     /// likelihood's own parameters (internal values, in the order of its list) to `own`, which may be empty.
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {

@@ -62,7 +62,7 @@ pub(super) struct Mode {
     pub system: System,
 }
 
-/// Gradient and curvature of the log density in all latent values.
+/// Gradient of the log density in all latent values, and curvature with which a step climbs.
 struct Slopes {
     gradient: Vec<f64>,
     d: Vec<f64>,
@@ -90,7 +90,7 @@ impl Task<'_> {
         let (mut gradient, mut hessian, mut d) = (vec![0.0; latents], vec![0.0; latents * latents], vec![0.0; latents]);
         for (i, (row, f)) in self.at(f).enumerate() {
             self.density.derivatives(row, &f, &mut gradient, &mut hessian);
-            self.density.curvature(row, &f, &mut d);
+            self.density.climbing_curvature(row, &f, &mut d);
             for latent in 0..latents {
                 slopes.gradient[latent * n + i] = gradient[latent];
                 slopes.d[latent * n + i] = d[latent];
@@ -118,7 +118,13 @@ impl Task<'_> {
 
     /// The values at `f = m + K a`.
     pub fn at_mode(&self, f: Vec<f64>, weights: Vec<f64>) -> Result<Mode> {
-        let system = System::new(self.gram, &self.slopes(&f).d, self.density.is_centred())?;
+        let (n, latents) = (self.n(), self.density.latents());
+        let (mut curvature, mut d) = (vec![0.0; f.len()], vec![0.0; latents]);
+        for (i, (row, f)) in self.at(&f).enumerate() {
+            self.density.curvature(row, &f, &mut d);
+            d.iter().enumerate().for_each(|(latent, d)| curvature[latent * n + i] = *d);
+        }
+        let system = System::new(self.gram, &curvature, self.density.is_centred())?;
         Ok(Mode { log_density: self.log_density(&f), f, weights, system })
     }
 
@@ -148,7 +154,7 @@ impl Task<'_> {
     }
 
     /// Climbs from the [start](Self::start). A step is halved until the log posterior does not decrease, because
-    /// Newton's step may overshoot by orders of magnitude. Short steps with the curvature always increase it.
+    /// Newton's step may overshoot by orders of magnitude. Short steps with a curvature always increase it.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when the search finds no finite mode.
