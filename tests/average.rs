@@ -67,7 +67,7 @@ fn predictions_are_those_of_the_members_by_weight() {
         close((pair[0].weight / pair[1].weight).ln(), score(&pair[0]) - score(&pair[1]), 1e-9, "ratio of weights");
     }
     for member in members {
-        let (y, left) = member.fitted.leave_one_out().unwrap();
+        let (y, left) = member.fitted.uncalibrated().leave_one_out().unwrap();
         let density = y.iter().zip(&left).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / 40.0;
         close(member.left_out, density, 1e-12, "left-out density");
     }
