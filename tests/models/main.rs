@@ -21,6 +21,7 @@ mod shards;
 mod spread;
 mod state_space;
 mod suite;
+mod theorems;
 
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
