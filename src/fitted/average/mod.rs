@@ -6,8 +6,8 @@
 //! the target's own units, so that models of a transformed target compare with others. Evidence alone (Bayesian model
 //! averaging, Hoeting et al. 1999) trusts the prior, and left-out densities alone a noisy estimate; their mean is
 //! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). `docs/average.md` has
-//! the measurements. The state-space models of a series have weights by the evidence alone: it predicts each row from
-//! earlier ones, and left-out densities predict it from its neighbours on both sides.
+//! the measurements. Where state-space models of a series are among them, the weights are by the evidence alone: it
+//! predicts each row from earlier ones, and left-out densities predict it from its neighbours on both sides.
 //!
 //! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are
 //! those with the highest density of these rows (stacking, Yao et al. 2018).
@@ -135,7 +135,7 @@ impl Fitted {
     /// Gives the members their weights.
     fn weighed(mut members: Vec<Member>) -> Result<Self> {
         // Rows that follow one another are not predicted from later ones.
-        let ordered = members.iter().all(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
+        let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
         let log = |m: &Member| match ordered {
             true => -(m.fitted.summary.rows as f64) * m.evidence / OF_EVIDENCE,
             false => -0.5 * m.fitted.summary.rows as f64 * (m.evidence + m.left_out) / TEMPERATURE,

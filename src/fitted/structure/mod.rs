@@ -35,6 +35,9 @@ const LOCAL: &str = "matern12";
 /// Functions that are no series: nothing walks or repeats.
 const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 
+/// The smoothest functions. They have no state space, so they are for up to so many rows.
+const SMOOTH: (&str, usize) = ("rbf", 1000);
+
 /// With more rows, the rows say which trend there is, and the plain ones are left out.
 const MANY: usize = 2000;
 
@@ -85,6 +88,10 @@ pub(super) fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, a
     let curves = CURVES.into_iter().filter(|_| !is_dated(schema));
     let mut all: Vec<Settings> =
         curves.map(|kernel| Settings { kernel: kernel.into(), model: model.clone(), ..settings.clone() }).collect();
+    let (smooth, most) = SMOOTH;
+    if !is_dated(schema) && data.n <= most {
+        all.push(Settings { kernel: smooth.into(), model: usual(), ..settings.clone() });
+    }
     for transform in [TargetTransform::Identity, TargetTransform::Log] {
         if transform == TargetTransform::Log && !positive {
             continue;
