@@ -52,11 +52,9 @@ fn solved(a: &Matrix, b: &Matrix) -> (Matrix, f64) {
         log_det += a[k][k].ln();
         for i in (0..n).filter(|i| *i != k) {
             let by = a[i][k] / a[k][k];
-            for j in k..n {
-                a[i][j] -= by * a[k][j];
-            }
-            for j in 0..b[0].len() {
-                b[i][j] -= by * b[k][j];
+            for matrix in [&mut a, &mut b] {
+                let row = matrix[k].clone();
+                matrix[i].iter_mut().zip(row).for_each(|(value, pivot)| *value -= by * pivot);
             }
         }
     }
