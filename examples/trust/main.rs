@@ -15,8 +15,8 @@
 //! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` compares coverage, widths and scores of
 //! held-out rows, as the model gives them and calibrated, on the tables of a folder (NAME.csv.gz, target last).
 //!
-//! `… -- beyond` does so beyond and between the rows of noiseless data. `… -- few` does so for few rows. `… -- left-out`
-//! compares rows left out in closed form with trainings without each row.
+//! `… -- beyond` does so beyond and between the rows of noiseless data. `… -- few` does so for few rows.
+//! `… -- left-out` compares rows left out in closed form with trainings without each row.
 
 mod advised;
 mod beyond;

@@ -1,6 +1,7 @@
 //! Checks of a piece of your own: a kernel, a likelihood, a model or a policy. Each compares it with what its trait
-//! promises (shapes, types, symmetry, limits) and its gradients with central differences, in f64 on the CPU, and returns
-//! an error that says what is wrong. The same functions check the pieces of this crate. Call them in a test of yours:
+//! promises (shapes, types, symmetry, limits) and its gradients with central differences, in f64 on the CPU, and
+//! returns an error that says what is wrong. The same functions check the pieces of this crate. Call them in a test of
+//! yours:
 //!
 //! ```
 //! # fn main() -> cagey::Result<()> {

@@ -108,8 +108,8 @@ pub trait Density: Derivatives {
         d.iter_mut().for_each(|d| *d = d.max(0.0));
     }
 
-    /// The numbers `d` `[L]` of a curvature for the way to the mode. The best is one whose parabola, with the gradient at
-    /// `f`, lies below the log density everywhere: such steps never overshoot. By default it is the
+    /// The numbers `d` `[L]` of a curvature for the way to the mode. The best is one whose parabola, with the gradient
+    /// at `f`, lies below the log density everywhere: such steps never overshoot. By default it is the
     /// [curvature](Self::curvature).
     fn climbing_curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
         self.curvature(row, f, d);

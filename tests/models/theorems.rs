@@ -161,8 +161,8 @@ fn no_actions_tell_more_than_eigenvectors() {
 }
 
 /// Theorem S3: the variance of an optimal SVGP, noise included, is the worst squared error over the unit ball of the
-/// RKHS of Q + σ²δ, with the Nyström kernel Q, plus that of interpolating the inducing inputs. It is not the worst error
-/// over functions of the kernel itself: at an inducing input that is larger. There the actions' variance is exact.
+/// RKHS of Q + σ²δ, with the Nyström kernel Q, plus that of interpolating the inducing inputs. The worst error over
+/// functions of the kernel itself is larger at an inducing input.
 #[test]
 fn the_variance_of_svgp_leaves_an_error_out() {
     let n = 12;

@@ -31,8 +31,8 @@ pub enum Baseline {
 const PENALTIES: std::ops::RangeInclusive<i32> = -8..=4;
 
 impl Baseline {
-    /// The baselines for a plan: all for real targets, without those of forecasts if it is none, the shares for classes,
-    /// none for other targets.
+    /// The baselines for a plan: all for real targets, without those of forecasts if it is none, the shares for
+    /// classes, none for other targets.
     pub fn of(plan: &Plan, forecast: bool) -> &'static [Self] {
         let likelihood = plan.model().likelihood();
         match likelihood.density().support(likelihood.auxiliary().neutral()) {

@@ -29,13 +29,13 @@ use crate::values;
 #[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf", or `average`, which weighs several;
-    /// --help has the grammar [default: auto for a series (a date, or evenly spaced numbers, as the only input), average
-    /// where that takes a few seconds, average(models) where rows are too many for the exact model, else
+    /// --help has the grammar [default: auto for a series (a date, or evenly spaced numbers, as the only input),
+    /// average where that takes a few seconds, average(models) where rows are too many for the exact model, else
     /// matern32(ard)]
     #[arg(long, long_help = kernel_help(), allow_hyphen_values = true)]
     pub kernel: Option<String>,
-    /// Seasons of a series in place of those that the target shows: year, quarter, month, week, day or hour of dates, or
-    /// periods in units of the input, separated by commas; with the kernel `auto`
+    /// Seasons of a series in place of those that the target shows: year, quarter, month, week, day or hour of dates,
+    /// or periods in units of the input, separated by commas; with the kernel `auto`
     #[arg(long, value_delimiter = ',', value_name = "SEASONS", conflicts_with = "kernel")]
     season: Vec<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),

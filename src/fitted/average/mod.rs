@@ -49,8 +49,8 @@ pub struct Member {
     pub weight: f64,
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
-    /// Mean negative log density of the training rows, each left out in turn, as the model says without its calibration;
-    /// or of rows set apart from the training, as it predicts them. In nats and the target's units.
+    /// Mean negative log density of the training rows, each left out in turn, as the model says without its
+    /// calibration; or of rows set apart from the training, as it predicts them. In nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,

@@ -1,7 +1,7 @@
 //! Structural kernels of a series: a trend, a season and what lasts for a short time, added up.
 //!
-//! Rows with dates as their only input, or with numbers of constant spacing, are a [series](suits). Numbers may be places
-//! on a curve as well, so the curves of a smooth function are among their models.
+//! Rows with dates as their only input, or with numbers of constant spacing, are a [series](suits). Numbers may be
+//! places on a curve as well, so the curves of a smooth function are among their models.
 //!
 //! Which of them a series has cannot be known from few rows, so `auto` averages over all in a small grammar (Harvey
 //! 1989, *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and

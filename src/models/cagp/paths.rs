@@ -25,8 +25,8 @@ impl CagpPosterior {
     }
 }
 
-/// Only Sᵀy is observed: the weights are S M̂⁻¹Sᵀ(y − m − f − ε) for samples f of the prior and noise ε at the data. For
-/// targets that are not Gaussian, y are the sites' pseudo-targets, and Sᵀε is drawn by its covariance.
+/// Only Sᵀy is observed: the weights are S M̂⁻¹Sᵀ(y − m − f − ε) for samples f of the prior and noise ε at the data.
+/// For targets that are not Gaussian, y are the sites' pseudo-targets, and Sᵀε is drawn by its covariance.
 impl Pathwise for CagpPosterior {
     fn prior(&self) -> &Prior {
         self.prior()

@@ -2,8 +2,8 @@
 //!
 //! | | what | of which posteriors |
 //! |---|---|---|
-//! | [`Located`] | means and variances, or the joint distribution, at given points | all that know their [covariances](super::posterior::Posterior::located) |
-//! | [`Normal`] | a joint distribution as tensors: samples from given base samples, and conditioning on some of its points | |
+//! | [`Located`] | means and variances, or the joint distribution, at given points | all that are [located](super::posterior::Posterior::located) |
+//! | [`Normal`] | a joint distribution: samples from given base samples, conditioning on some points | |
 //! | [`Paths`] | whole samples of f, evaluated anywhere | all with an [update](Pathwise) of prior samples |
 
 mod located;

@@ -86,17 +86,23 @@ impl Task<'_> {
 
     fn slopes(&self, f: &[f64]) -> Slopes {
         let (n, latents) = (self.n(), self.density.latents());
-        let mut slopes = Slopes { gradient: vec![0.0; f.len()], d: vec![0.0; f.len()] };
-        let (mut gradient, mut hessian, mut d) = (vec![0.0; latents], vec![0.0; latents * latents], vec![0.0; latents]);
+        let (mut gradient, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
+        let mut all = vec![0.0; f.len()];
         for (i, (row, f)) in self.at(f).enumerate() {
             self.density.derivatives(row, &f, &mut gradient, &mut hessian);
-            self.density.climbing_curvature(row, &f, &mut d);
-            for latent in 0..latents {
-                slopes.gradient[latent * n + i] = gradient[latent];
-                slopes.d[latent * n + i] = d[latent];
-            }
+            gradient.iter().enumerate().for_each(|(latent, slope)| all[latent * n + i] = *slope);
         }
-        slopes
+        Slopes { gradient: all, d: self.curvatures(f, |row, f, d| self.density.climbing_curvature(row, f, d)) }
+    }
+
+    /// The numbers `d` `[L, n]` of a curvature `of` a row.
+    fn curvatures(&self, f: &[f64], of: impl Fn(Row, &[f64], &mut [f64])) -> Vec<f64> {
+        let (mut all, mut d) = (vec![0.0; f.len()], vec![0.0; self.density.latents()]);
+        for (i, (row, f)) in self.at(f).enumerate() {
+            of(row, &f, &mut d);
+            d.iter().enumerate().for_each(|(latent, d)| all[latent * self.n() + i] = *d);
+        }
+        all
     }
 
     /// `W h + g`.
@@ -118,12 +124,7 @@ impl Task<'_> {
 
     /// The values at `f = m + K a`.
     pub fn at_mode(&self, f: Vec<f64>, weights: Vec<f64>) -> Result<Mode> {
-        let (n, latents) = (self.n(), self.density.latents());
-        let (mut curvature, mut d) = (vec![0.0; f.len()], vec![0.0; latents]);
-        for (i, (row, f)) in self.at(&f).enumerate() {
-            self.density.curvature(row, &f, &mut d);
-            d.iter().enumerate().for_each(|(latent, d)| curvature[latent * n + i] = *d);
-        }
+        let curvature = self.curvatures(&f, |row, f, d| self.density.curvature(row, f, d));
         let system = System::new(self.gram, &curvature, self.density.is_centred())?;
         Ok(Mode { log_density: self.log_density(&f), f, weights, system })
     }

@@ -1,7 +1,7 @@
 //! The evidence of Laplace's approximation as one operation on tensors, with its adjoint.
 //!
-//! −ln q(y) = −ln p(y | f) + ½ aᵀ(f − m) + ½ ln|K + R| + ½ Σ ln W at the mode. With q half the derivatives of ln|I + W K|
-//! in f, and s = (K + R)⁻¹R q, the derivative in a parameter of the kernel is that of [the dense
+//! −ln q(y) = −ln p(y | f) + ½ aᵀ(f − m) + ½ ln|K + R| + ½ Σ ln W at the mode. With q half the derivatives of ln|I + W
+//! K| in f, and s = (K + R)⁻¹R q, the derivative in a parameter of the kernel is that of [the dense
 //! model](crate::models::laplace), ½ tr (K + R)⁻¹K' − ½ aᵀK'a + sᵀK'a. The pass over observations (K + R)v has slopes
 //! G(v) = ½ tr (K + R)⁻¹K' − ½ vᵀK'v, so the sum is G(a − s) − G(s) + G(0).
 

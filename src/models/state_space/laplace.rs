@@ -21,8 +21,8 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 
 /// A GP prior over one input and a log-concave likelihood of targets given the function, approximated around the mode:
-/// n time a step of Newton's method, and n memory. The numbers are those of [`LaplaceGp`](crate::models::laplace::LaplaceGp)
-/// without its correction.
+/// n time a step of Newton's method, and n memory. The numbers are those of
+/// [`LaplaceGp`](crate::models::laplace::LaplaceGp) without its correction.
 #[derive(Debug, Clone)]
 pub struct StateSpaceLaplaceGp {
     /// The prior of the latent function.
@@ -49,8 +49,8 @@ impl StateSpaceLaplaceGp {
         let density = likelihood.density();
         if likelihood.latents() > 1 || !density.is_log_concave() {
             let problem = format!(
-                "the state-space model takes log-concave likelihoods of one function, such as bernoulli, poisson, gamma \
-                 and negative-binomial, and this is {}; choose laplace or svgp",
+                "the state-space model takes log-concave likelihoods of one function, such as bernoulli, poisson, \
+                 gamma and negative-binomial, and this is {}; choose laplace or svgp",
                 likelihood.text()
             );
             return Err(Error::Usage(problem).about("Settings::model"));

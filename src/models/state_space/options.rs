@@ -48,8 +48,8 @@ mod command {
     use crate::models::command::{Given, NoArguments, Offered};
 
     impl Offered for StateSpaceOptions {
-        const ABOUT: &'static str = "Without approximation over one input column, such as time, or about the mode for counts and classes: time \
-             grows with the rows";
+        const ABOUT: &'static str = "Without approximation over one input column, such as time, or about the mode for \
+             counts and classes: time grows with the rows";
 
         type Arguments = NoArguments;
 

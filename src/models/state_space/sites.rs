@@ -1,11 +1,11 @@
 //! Targets of any log-concave likelihood of one function: each row is a site, a normal observation of the function that
 //! has the gradient and the curvature of the row's log density at the mode.
 //!
-//! This is Laplace's approximation as the [dense model](crate::models::laplace) has it (Rasmussen and Williams 2006, 3.4
-//! and 3.5), with the filter and its pass back in place of all matrices (Nickisch, Solin and Grigorievskiy 2018,
+//! This is Laplace's approximation as the [dense model](crate::models::laplace) has it (Rasmussen and Williams 2006,
+//! 3.4 and 3.5), with the filter and its pass back in place of all matrices (Nickisch, Solin and Grigorievskiy 2018,
 //! *State space Gaussian processes with non-Gaussian likelihood*): a step of Newton's method takes time in proportion to
-//! the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and the
-//! residual (K + R)⁻¹z of the observations z at the mode is the gradient a = K⁻¹(f − m).
+//! the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and
+//! the residual (K + R)⁻¹z of the observations z at the mode is the gradient a = K⁻¹(f − m).
 
 use super::chain::{Forward, Rows};
 use super::program::Blocks;
@@ -115,8 +115,8 @@ impl Task<'_> {
         Ok(self.point(f, weights))
     }
 
-    /// The prior mean or, of counts and sizes, Newton's step from the values at which each target is likeliest, if it is
-    /// higher: steps from the mean reach large counts slowly.
+    /// The prior mean or, of counts and sizes, Newton's step from the values at which each target is likeliest, if it
+    /// is higher: steps from the mean reach large counts slowly.
     fn start(&self) -> Point {
         let start = self.point(self.mean.to_vec(), vec![0.0; self.mean.len()]);
         if !matches!(self.density.support(1.0), Support::Counts(_) | Support::Positive) {

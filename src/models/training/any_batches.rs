@@ -61,8 +61,9 @@ impl<M: Model + ?Sized> Objective for Batched<'_, M> {
     }
 }
 
-/// Trains any model on minibatches of about `size` rows and leaves it at the best point found. Every epoch uses each row
-/// once, in an order of its own that the seed determines. Losses are per datum, priors included, smoothed over an epoch.
+/// Trains any model on minibatches of about `size` rows and leaves it at the best point found. Every epoch uses each
+/// row once, in an order of its own that the seed determines. Losses are per datum, priors included, smoothed over an
+/// epoch.
 ///
 /// # Errors
 /// As [`Batched::new`], and what the objective reports at the start.
