@@ -2,8 +2,8 @@
 
 use cagey::Error;
 use cagey::plot::{
-    Against, Calibration, Component, Components, Curve, Decision, Fields, Figure, Frame, LearningCurve, PartPoints,
-    Parts, Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples,
+    Against, Calibration, Component, Components, Curve, Decision, Fields, Figure, Frame, Layer, LearningCurve, Pane,
+    Panels, PartPoints, Parts, Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples, Series,
 };
 use std::fs;
 use std::io::Read;
@@ -173,6 +173,24 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
                 let rows = [("learned", &vectors[..2]), ("eigenvectors", &vectors[..])];
                 let rows = rows.map(|(name, vectors)| Row { name, vectors });
                 Fields { points, rows: &rows, frame: named("Actions") }.save(path)
+            }),
+        ),
+        (
+            "panels",
+            vec!["Two panels", "above", "below", "kept", "all", "year"],
+            Box::new(move |path| {
+                let (x, y) = (data.x.clone(), data.y.clone());
+                let band = data.curve.band95.clone();
+                let series = |name: &str, layers| Series { name: name.into(), layers };
+                let kept =
+                    series("kept", vec![Layer::Band(data.curve.x.clone(), band), Layer::Line(x.clone(), y.clone())]);
+                let all = series("all", vec![Layer::Points(x.clone(), y.clone())]);
+                let panes = [
+                    Pane { title: "above".into(), series: vec![kept.clone(), series("", vec![Layer::Line(x, y)])] },
+                    Pane { title: "below".into(), series: vec![all, kept] },
+                ];
+                let frame = Frame { x: "year", ..named("Two panels") };
+                Panels { panes: &panes, logarithmic: false, frame }.save(path)
             }),
         ),
         (
@@ -381,6 +399,8 @@ fn nothing_to_draw_is_an_error() {
         Calibration::default().save(&path),
         Calibration { nominal: &[0.5], observed: &[0.5], pit: &[1.5], frame }.save(&path),
         LearningCurve::default().save(&path),
+        Panels::default().save(&path),
+        Panels { panes: &[Pane { title: "a".into(), series: Vec::new() }], ..Default::default() }.save(&path),
         LearningCurve { runs: &[Run { name: "a", loss: &nan, seconds: &[] }], ..Default::default() }.save(&path),
     ];
     for (index, failed) in refused.iter().enumerate() {
@@ -425,6 +445,14 @@ fn lengths_must_agree() {
         Posterior2d { x: &[0.0, 1.0], y: &[0.0], mean: &[1.0], sd: &[1.0; 2], ..Default::default() }.save(&path),
         Calibration { nominal: &[0.5], observed: &[], pit: &[0.5], frame }.save(&path),
         LearningCurve { runs: &runs, against: Against::Seconds, ..Default::default() }.save(&path),
+        Panels {
+            panes: &[Pane {
+                title: "a".into(),
+                series: vec![Series { name: "b".into(), layers: vec![Layer::Line(vec![0.0, 1.0], vec![0.0])] }],
+            }],
+            ..Default::default()
+        }
+        .save(&path),
     ];
     for (index, failed) in refused.iter().enumerate() {
         assert!(matches!(failed, Err(Error::Shape { .. })), "case {index}: {failed:?}");

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::linalg::dense::{product, registers, view, view_mut};
 
 /// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H and λ = σ². Eq. 44, as printed
-/// for exact experts, has λ = 1; the example `experts_ackley` shows how its weights explode.
+/// for exact experts, has λ = 1; the example `paper-distributed` shows how its weights explode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
