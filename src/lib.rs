@@ -172,4 +172,5 @@ pub(crate) use cagey_core::{atomic, plain, suggest};
 #[doc(inline)]
 pub use cagey_plot as plot;
 
+pub use cagey_base::log_density;
 pub use cagey_core::{Error, ErrorKind, Result, burn, parameters};

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use cagey_base::scale::TargetColumn;
+
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 
@@ -68,6 +70,20 @@ pub struct Dataset {
     pub columns: Option<TextColumns>,
     /// How the table was read.
     pub notes: Notes,
+}
+
+impl TargetColumn for Dataset {
+    fn target_name(&self) -> &str {
+        &self.target_name
+    }
+
+    fn targets(&self) -> Option<&[f64]> {
+        self.y.as_deref()
+    }
+
+    fn row_numbers(&self) -> Cow<'_, [usize]> {
+        self.numbers()
+    }
 }
 
 impl Dataset {

@@ -23,21 +23,20 @@ mod classes;
 mod dataset;
 mod notation;
 mod row_file;
-mod scale;
 mod schema;
 mod split;
 #[cfg(feature = "table")]
 mod tables;
-mod warp;
 mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
+pub use cagey_base::scale::{InputScale, Moments, TargetScale, TargetTransform};
+pub use cagey_base::warp::{Warp, WarpKind, Warping};
 pub use classes::Classes;
 pub use dataset::{Dataset, Notes, TextColumns};
 pub(crate) use dataset::{bits, groups};
 pub use notation::Notation;
 pub use row_file::RowFile;
-pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
 pub(crate) use split::test_count;
@@ -48,5 +47,4 @@ pub use tables::{
     Cells, DateOrder, Frame, Header, LeaveOut, Missing, ReadOptions, TargetKind, read_training, read_with_schema,
     write_labelled, write_predictions,
 };
-pub use warp::{Warp, WarpKind, Warping};
 pub use write::{atomic_write, check_destination, check_file};

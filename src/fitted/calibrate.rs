@@ -1,5 +1,7 @@
 //! Calibration of intervals and of class probabilities on rows that the model did not see.
 
+use rayon::prelude::*;
+
 use super::{Calibrate, Fitted};
 use crate::advice::Advice;
 use crate::data::{Dataset, TargetTransform};
@@ -7,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::likelihoods::Support;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
 use crate::params::{Parameter, Unit};
+use crate::threads;
 
 /// No distribution is fitted to fewer residuals than this.
 pub(super) const FEW: usize = 20;
@@ -132,7 +135,7 @@ impl Fitted {
         enough(z.len())?;
         // The exponential of a heavy tail has no standard deviation.
         let tails = self.settings.target_transform == TargetTransform::Identity;
-        let calibration = Calibration::fit(z, source, tails).within(rows.map(Predictive::spread));
+        let calibration = Calibration::fit_by(z, source, tails, side_by_side).within(rows.map(Predictive::spread));
         Ok(Self { calibration: Some(calibration), ..self.clone() })
     }
 
@@ -143,4 +146,9 @@ impl Fitted {
             Some(calibration) => predictions.into_iter().map(|p| calibration.apply(p)).collect(),
         }
     }
+}
+
+/// Computes numbers in as many threads as there are.
+fn side_by_side(count: usize, of: &(dyn Fn(usize) -> f64 + Sync)) -> Vec<f64> {
+    threads::map((0..count).into_par_iter(), of)
 }

@@ -2,24 +2,13 @@
 
 use std::sync::Arc;
 
-use rand::{Rng, RngExt};
+use cagey_base::likelihoods::Density;
+pub use cagey_base::likelihoods::bernoulli::BernoulliLink;
+use cagey_base::likelihoods::bernoulli::Labels;
+use cagey_base::likelihoods::{Row, Targets};
 
-use super::density::{Density, Marginal, Support};
-use super::formula::Formula;
-use super::targets::{Row, Targets};
-use super::{Likelihood, class_problem, level, predictive};
-use crate::arithmetic::Real;
-use crate::arithmetic::special::{log_normal_cdf, logistic, logit, normal_cdf, normal_quantile};
-
-/// The map from the latent function to the probability of class 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BernoulliLink {
-    /// `1/(1 + e⁻ᶠ)`.
-    Logit,
-    /// `Φ(f)`.
-    Probit,
-}
+use super::{Likelihood, class_problem, level};
+use crate::arithmetic::special::{logit, normal_quantile};
 
 /// Labels 0 and 1.
 #[derive(Debug, Clone)]
@@ -60,82 +49,5 @@ impl Likelihood for Bernoulli {
 
     fn density(&self) -> Arc<dyn Density> {
         Arc::new(Labels { link: self.link })
-    }
-}
-
-/// +1 for class 1, −1 for class 0.
-fn sign(y: f64) -> f64 {
-    if y > 0.5 { 1.0 } else { -1.0 }
-}
-
-#[derive(Debug)]
-struct Labels {
-    link: BernoulliLink,
-}
-
-impl Labels {
-    /// `m/√(1 + v)`, whose probit is the average of probits.
-    fn shrunk(at: Marginal) -> f64 {
-        at.mean[0] / (1.0 + at.variance[0]).sqrt()
-    }
-}
-
-impl Formula for Labels {
-    fn support(&self, _auxiliary: f64) -> Support {
-        Support::Classes(2)
-    }
-
-    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
-        let f = f[0] * sign(row.y);
-        match self.link {
-            BernoulliLink::Logit => -(-f).softplus(),
-            BernoulliLink::Probit => f.ln_normal_cdf(),
-        }
-    }
-}
-
-impl Density for Labels {
-    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
-        match self.link {
-            BernoulliLink::Logit => logistic(f[0]),
-            BernoulliLink::Probit => normal_cdf(f[0]),
-        }
-    }
-
-    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
-        f64::from(u8::from(rng.random::<f64>() < self.mean(f, auxiliary)))
-    }
-
-    /// A value at which the row's class is nearly certain.
-    fn peak(&self, row: Row) -> f64 {
-        3.0 * sign(row.y)
-    }
-
-    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
-        match self.link {
-            BernoulliLink::Logit => predictive::average_of(at, 0.0, &|f| self.mean(f, auxiliary)),
-            BernoulliLink::Probit => normal_cdf(Self::shrunk(at)),
-        }
-    }
-
-    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
-        let one = self.predictive_mean(at, auxiliary);
-        one * (1.0 - one)
-    }
-
-    /// With the probit, `ln Φ(±m/√(1 + v))` (Rasmussen and Williams 2006, eq. 3.82).
-    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        match self.link {
-            BernoulliLink::Logit => predictive::log_density(self, row, at),
-            BernoulliLink::Probit => log_normal_cdf(sign(row.y) * Self::shrunk(at)).0,
-        }
-    }
-
-    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        match row.y {
-            y if y < 0.0 => 0.0,
-            y if y < 1.0 => 1.0 - self.predictive_mean(at, row.auxiliary),
-            _ => 1.0,
-        }
     }
 }

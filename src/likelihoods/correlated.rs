@@ -1,11 +1,12 @@
 //! Averages of `softmax(f)` and `ln Σ exp(f)` over correlated Gaussian `f`.
 
+use cagey_base::likelihoods::Marginal;
+use cagey_base::likelihoods::shares::{Averages, averages};
+use cagey_base::likelihoods::softmax::{Joint, LogSum, normalise};
 use faer::{MatRef, Side};
 
-use super::density::Marginal;
 use super::difficulty::Difficulty;
 use super::lattice::{Lattice, Means};
-use super::shares::{Averages, averages};
 use super::shift::Shifted;
 use crate::linalg::dense::registers;
 
@@ -19,7 +20,7 @@ const GRID: usize = 3;
 /// use the trapezoidal rule along the principal axes of the rest, to nine digits. More functions use a lattice rule:
 /// the probabilities of `independent` functions with the same variances are multiplied by the factor that correlations
 /// cause on the lattice points. For ten classes and variances of 5 this is correct to about 1e-3.
-pub(super) fn probabilities(
+fn probabilities(
     mean: &[f64],
     covariance: &[f64],
     lattice: &Lattice,
@@ -54,19 +55,21 @@ fn axes(values: &[f64], vectors: &[f64], n: usize) -> Vec<Axis> {
     (1..n).map(|k| Axis::new(values[k], (0..n).map(|c| vectors[c * n + k]).collect())).collect()
 }
 
-/// The result of [`log_sum`].
-pub(super) struct LogSum {
-    /// `E[ln Σ exp(f)]`.
-    pub value: f64,
-    /// Its slopes in the means `[L]`.
-    pub in_mean: Vec<f64>,
-    /// Its slopes in the covariances `[L, L]`, symmetric.
-    pub in_covariance: Vec<f64>,
+fn nan(n: usize) -> LogSum {
+    LogSum { value: f64::NAN, in_mean: vec![f64::NAN; n], in_covariance: vec![f64::NAN; n * n] }
 }
 
-impl LogSum {
-    fn nan(n: usize) -> Self {
-        Self { value: f64::NAN, in_mean: vec![f64::NAN; n], in_covariance: vec![f64::NAN; n * n] }
+impl Joint for Lattice {
+    fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum {
+        log_sum(mean, covariance, self, normalise)
+    }
+
+    fn probabilities(&self, mean: &[f64], covariance: &[f64]) -> Vec<f64> {
+        let shares = |f: &mut [f64]| {
+            normalise(f);
+        };
+        let independent = |variance: &[f64]| averages(Marginal { mean, variance }).shares;
+        probabilities(mean, covariance, self, shares, independent)
     }
 }
 
@@ -74,23 +77,18 @@ impl LogSum {
 /// more than three functions, a [shift](Shifted) that differs between them leaves the smallest correlations, and the
 /// value for independent functions is corrected by the difference that these cause on the points of a lattice. The
 /// slopes are the exact slopes of that rule, so that optimisers see one function.
-pub(super) fn log_sum(
-    mean: &[f64],
-    covariance: &[f64],
-    lattice: &Lattice,
-    normalise: impl Fn(&mut [f64]) -> f64,
-) -> LogSum {
+fn log_sum(mean: &[f64], covariance: &[f64], lattice: &Lattice, normalise: impl Fn(&mut [f64]) -> f64) -> LogSum {
     let n = mean.len();
     let mut centred = covariance.to_vec();
     centre(&mut centred, n);
     let largest = centred.iter().step_by(n + 1).fold(0.0f64, |largest, v| largest.max(*v));
     if n > GRID && largest > NARROW {
-        return log_sum_by_lattice(mean, &centred, lattice, normalise).unwrap_or_else(|| LogSum::nan(n));
+        return log_sum_by_lattice(mean, &centred, lattice, normalise).unwrap_or_else(|| nan(n));
     }
     let (mut value, mut total) = (0.0, 0.0);
     let (mut in_mean, mut in_covariance) = (vec![0.0; n], vec![0.0; n * n]);
     let Some((values, vectors)) = eigen(&centred, n) else {
-        return LogSum::nan(n);
+        return nan(n);
     };
     let axes = if largest > NARROW { axes(&values, &vectors, n) } else { Vec::new() };
     by_grid(&axes, mean, 1.0, &mut |f, weight| {

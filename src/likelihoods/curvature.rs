@@ -1,7 +1,7 @@
 //! The curvature of a row's log density as a product of roots, for the computation-aware Newton's method.
 
-use super::density::Density;
-use super::targets::Row;
+use super::Density;
+use super::Row;
 
 /// The curvature `W = R Rᵀ` of a row's negative log density in its latent functions, and its gradient `g = R c`. The
 /// likelihood's [curvature](Density::curvature) is `d`. In general `R = diag(√d)`; for [centred](Density::is_centred)

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Formula;
 use super::Likelihood;
-use super::density::{Density, Support};
-use super::formula::Formula;
-use super::targets::{Auxiliary, Row};
+use super::{Auxiliary, Row};
+use super::{Density, Support};
 use crate::arithmetic::Real;
 use crate::params::{Parameter, Parameters, shown};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::density::{Density, Marginal, Slopes};
-use super::targets::Row;
+use super::Row;
+use super::{Density, Marginal, Slopes};
 use crate::error::{Error, Result};
 use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
 use crate::linalg::real::{narrowed, widened};

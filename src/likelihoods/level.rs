@@ -1,7 +1,7 @@
 //! Starting values and checks that follow from a density.
 
-use super::density::{Density, Support};
-use super::targets::Row;
+use super::Row;
+use super::{Density, Support};
 use super::{class_problem, count_problem, positive_problem};
 
 /// Rows that are enough for a level.

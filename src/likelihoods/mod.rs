@@ -16,11 +16,8 @@ mod binomial;
 mod correlated;
 mod curvature;
 mod custom;
-mod density;
-pub(crate) mod deviance;
 mod difficulty;
 pub(crate) mod expected;
-mod formula;
 mod gamma;
 mod gaussian;
 mod heteroscedastic;
@@ -29,17 +26,11 @@ mod lattice;
 mod level;
 mod negative_binomial;
 mod ordinal;
-mod outcomes;
 mod poisson;
-mod prediction;
-mod predictive;
-pub mod quadrature;
 pub mod registry;
-mod shares;
 mod shift;
 mod softmax;
 mod student_t;
-mod targets;
 
 use std::sync::Arc;
 
@@ -48,20 +39,21 @@ use burn::tensor::Tensor;
 pub use bernoulli::{Bernoulli, BernoulliLink};
 pub use beta::Beta;
 pub use binomial::Binomial;
+pub(crate) use cagey_base::likelihoods::deviance;
+pub use cagey_base::likelihoods::quadrature;
+pub use cagey_base::likelihoods::{
+    Along, Auxiliary, Density, Derivatives, Formula, Marginal, Prediction, Row, Slopes, Support, Targets, tempered,
+};
 pub use curvature::Root;
 pub use custom::Custom;
-pub use density::{Density, Marginal, Slopes, Support};
-pub use formula::{Along, Derivatives, Formula};
 pub use gamma::{Exponential, Gamma};
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
 pub use negative_binomial::NegativeBinomial;
 pub use ordinal::Ordinal;
 pub use poisson::{Poisson, RateLink};
-pub use prediction::{Prediction, tempered};
 pub use softmax::Softmax;
 pub use student_t::StudentT;
-pub use targets::{Auxiliary, Row, Targets};
 
 use crate::error::{Error, Result};
 use crate::params::Parameters;

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{pearson_dispersion, randomised_pit};
-use super::regression::pit_curve;
+use super::pit_curve;
 use crate::likelihoods::quadrature::adaptive;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result, threads};

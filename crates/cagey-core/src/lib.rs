@@ -3,28 +3,22 @@
 
 #![deny(missing_docs, clippy::undocumented_unsafe_blocks)]
 
-#[doc(hidden)]
-pub mod advice;
-pub mod arithmetic;
-#[doc(hidden)]
-pub mod atomic;
 pub mod device;
-pub mod error;
 pub mod kernels;
 pub mod linalg;
 pub mod means;
 pub mod memory;
-pub mod model_file;
 pub mod params;
 #[doc(hidden)]
 pub mod plain;
 pub mod products;
 pub mod scope;
 pub mod solvers;
-#[doc(hidden)]
-pub mod suggest;
 pub mod threads;
 pub mod train;
 
 pub use burn;
+#[doc(hidden)]
+pub use cagey_base::{advice, atomic, suggest};
+pub use cagey_base::{arithmetic, error, model_file};
 pub use error::{Error, ErrorKind, Result};

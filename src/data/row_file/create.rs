@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::records::{Records, checksum, of_record};
 use super::{About, MARK, RowFile, damaged, read_at};
 use crate::atomic::write_atomically;
-use crate::data::scale::InputScale;
+use crate::data::InputScale;
 use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
 use crate::{Error, Result};
 

@@ -15,9 +15,9 @@ use std::sync::{Mutex, PoisonError};
 use records::{NUMBER, Records, checksum};
 use serde::{Deserialize, Serialize};
 
+use crate::data::InputScale;
 use crate::data::classes::Classes;
 use crate::data::dataset::{Dataset, LARGEST, Notes};
-use crate::data::scale::InputScale;
 use crate::data::schema::Schema;
 use crate::{Error, Result};
 

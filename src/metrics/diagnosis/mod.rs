@@ -14,7 +14,7 @@ pub use verdict::{Held, Verdict};
 use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use super::student::StudentT;
+use super::StudentT;
 use shape::Ranked;
 use verdict::FEW;
 

@@ -6,21 +6,12 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
+pub use cagey_base::kernels::Metric;
+
+use super::graph::Graph;
 use super::profile::Profile;
 use crate::error::{Error, Result};
 use crate::params::Parameter;
-
-/// How a term compares the features of two rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Metric {
-    /// s = ‖z₁ − z₂‖².
-    SquaredDistance,
-    /// s = z₁ᵀz₂.
-    InnerProduct,
-    /// 1 for a row of an input with itself, else 0. Features and profile are ignored.
-    Delta,
-}
 
 /// A covariance in the form v · profile(s(z₁, z₂); a). The fused products evaluate it without storing anything else.
 #[derive(Debug, Clone)]
@@ -49,6 +40,16 @@ pub enum Lowered {
     Product(Vec<Lowered>),
 }
 
+/// A form that comes with the library. Programs that only predict know it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum BuiltIn {
+    /// A function of features.
+    Form(cagey_base::kernels::Form),
+    /// A random walk.
+    Wiener(cagey_base::kernels::Wiener),
+}
+
 /// One covariance function. Implement this trait to add a kernel; the built-in kernels do the same.
 ///
 /// Give either [`lower`](Form::lower) (fast: it joins the fused products) or [`cross`](Form::cross) and
@@ -72,6 +73,11 @@ pub trait Form: Debug + Send + Sync {
 
     /// The same form with a structural option changed; None when there is no such option or value.
     fn with_option(&self, _name: &str, _value: usize) -> Option<Arc<dyn Form>> {
+        None
+    }
+
+    /// What it is, if it comes with the library.
+    fn built_in(&self) -> Option<BuiltIn> {
         None
     }
 
@@ -209,7 +215,7 @@ fn scaled(values: Tensor<2>, variance: &Option<Tensor<1>>) -> Tensor<2> {
 impl Term {
     fn profiled(&self, s: Tensor<2>) -> Tensor<2> {
         let shape = self.shape.clone().map_or_else(|| s.zeros_like().slice([0..1, 0..1]), |a| a.unsqueeze::<2>());
-        scaled(self.profile.value(s, shape), &self.variance)
+        scaled(self.profile.value(Graph(s), Graph(shape)).0, &self.variance)
     }
 
     fn cross(&self, other: &Tensor<2>) -> Tensor<2> {

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
+use cagey_base::kernels as base;
 
-use super::form::{Form, Lowered, Metric, Term};
-use super::profile::Profile;
+use super::form::{BuiltIn, Form, Lowered};
+use super::graph;
 use crate::params::{Parameter, Unit};
 
 /// Σ_d variance_d x_d z_d.
@@ -32,9 +33,12 @@ impl Form for Linear {
         vec![Parameter::positive("variance", Unit::VariancePerLengthSquared, &[1.0])]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(base::Form::Linear))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let features = x * p[0].clone().sqrt().unsqueeze::<2>();
-        Some(Lowered::term(Metric::InnerProduct, Profile::Identity, features, None))
+        Some(graph::lower(base::Form::Linear, p, x))
     }
 }
 
@@ -70,14 +74,12 @@ impl Form for Polynomial {
         vec![Parameter::positive("offset", Unit::None, &[1.0]), Parameter::positive("variance", Unit::Variance, &[1.0])]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(base::Form::Polynomial(self.power)))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some(Lowered::Term(Box::new(Term {
-            metric: Metric::InnerProduct,
-            profile: Profile::Power(self.power),
-            features: x,
-            shape: Some(p[0].clone()),
-            variance: Some(p[1].clone()),
-        })))
+        Some(graph::lower(base::Form::Polynomial(self.power), p, x))
     }
 }
 
@@ -85,17 +87,17 @@ impl Form for Polynomial {
 #[derive(Debug)]
 pub struct Inputless {
     name: &'static str,
-    metric: Metric,
+    form: base::Form,
 }
 
 /// variance.
 pub fn constant() -> Arc<dyn Form> {
-    Arc::new(Inputless { name: "constant", metric: Metric::InnerProduct })
+    Arc::new(Inputless { name: "constant", form: base::Form::Constant })
 }
 
 /// variance for a row of an input with itself, else 0.
 pub fn white() -> Arc<dyn Form> {
-    Arc::new(Inputless { name: "white", metric: Metric::Delta })
+    Arc::new(Inputless { name: "white", form: base::Form::White })
 }
 
 impl Form for Inputless {
@@ -111,9 +113,11 @@ impl Form for Inputless {
         vec![Parameter::positive("variance", Unit::Variance, &[1.0])]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(self.form))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        // One column of zeros, because burn has no tensors without columns.
-        let features = x.narrow(1, 0, 1).zeros_like();
-        Some(Lowered::term(self.metric, Profile::One, features, Some(p[0].clone())))
+        Some(graph::lower(self.form, p, x))
     }
 }

@@ -7,18 +7,21 @@
 mod algebra;
 pub mod features;
 pub mod form;
+mod graph;
 pub mod initial;
 pub mod linear;
+mod numbers;
 mod parameters;
 pub mod periodic;
 mod print;
-pub mod profile;
 pub mod registry;
 pub mod stationary;
 pub mod text;
 mod tokens;
 pub mod transform;
 pub mod wiener;
+
+pub use cagey_base::kernels::profile;
 
 use std::sync::Arc;
 

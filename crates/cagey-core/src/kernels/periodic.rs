@@ -1,17 +1,13 @@
 //! Periodic and cosine kernels, of single coordinates or of the distance.
 
-use std::f64::consts::PI;
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
+use cagey_base::kernels as base;
 
-use super::form::{Form, Lowered, Metric, Term};
-use super::profile::Profile;
+use super::form::{BuiltIn, Form, Lowered};
+use super::graph;
 use crate::params::{Parameter, Unit};
-
-fn circle(angles: Tensor<2>) -> [Tensor<2>; 2] {
-    [angles.clone().cos(), angles.sin()]
-}
 
 /// A kernel whose parameters all start at 1.
 #[derive(Debug)]
@@ -19,7 +15,7 @@ struct Wave {
     name: &'static str,
     ard: &'static [&'static str],
     parameters: &'static [(&'static str, Unit)],
-    lower: fn(&[Tensor<1>], Tensor<2>) -> Lowered,
+    form: base::Form,
 }
 
 impl Form for Wave {
@@ -35,8 +31,12 @@ impl Form for Wave {
         self.parameters.iter().map(|(name, unit)| Parameter::positive(name, *unit, &[1.0])).collect()
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(self.form))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some((self.lower)(p, x))
+        Some(graph::lower(self.form, p, x))
     }
 }
 
@@ -52,31 +52,13 @@ pub fn periodic() -> Arc<dyn Form> {
         name: "periodic",
         ard: &["lengthscale", "period"],
         parameters: PERIODIC,
-        lower: |p, x| {
-            let lengthscale = p[1].clone().unsqueeze::<2>();
-            let features = circle(x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).map(|e| e / lengthscale.clone());
-            let features = Tensor::cat(features.to_vec(), 1);
-            Lowered::term(Metric::SquaredDistance, Profile::Rbf, features, Some(p[2].clone()))
-        },
+        form: base::Form::Periodic,
     })
 }
 
 /// variance · exp(−2 sin²(π‖x − z‖/period)/lengthscale²).
 pub fn periodic_norm() -> Arc<dyn Form> {
-    Arc::new(Wave {
-        name: "periodic_norm",
-        ard: &[],
-        parameters: PERIODIC,
-        lower: |p, x| {
-            Lowered::Term(Box::new(Term {
-                metric: Metric::SquaredDistance,
-                profile: Profile::PeriodicNorm,
-                features: x / p[0].clone().unsqueeze::<2>(),
-                shape: Some(p[1].clone()),
-                variance: Some(p[2].clone()),
-            }))
-        },
-    })
+    Arc::new(Wave { name: "periodic_norm", ard: &[], parameters: PERIODIC, form: base::Form::PeriodicNorm })
 }
 
 /// variance · cos(π‖x − z‖/period). Positive semi-definite in one dimension only.
@@ -85,10 +67,7 @@ pub fn cosine_norm() -> Arc<dyn Form> {
         name: "cosine_norm",
         ard: &[],
         parameters: &[("period", Unit::Length), ("variance", Unit::Variance)],
-        lower: |p, x| {
-            let features = x / p[0].clone().unsqueeze::<2>();
-            Lowered::term(Metric::SquaredDistance, Profile::CosineNorm, features, Some(p[1].clone()))
-        },
+        form: base::Form::CosineNorm,
     })
 }
 
@@ -98,11 +77,7 @@ pub fn cosine_sum() -> Arc<dyn Form> {
         name: "cosine_sum",
         ard: &["lengthscale"],
         parameters: &[("lengthscale", Unit::Length), ("variance", Unit::Variance)],
-        lower: |p, x| {
-            let angles = (x * (2.0 * PI) / p[0].clone().unsqueeze::<2>()).sum_dim(1);
-            let features = Tensor::cat(circle(angles).to_vec(), 1);
-            Lowered::term(Metric::InnerProduct, Profile::Identity, features, Some(p[1].clone()))
-        },
+        form: base::Form::CosineSum,
     })
 }
 
@@ -146,18 +121,11 @@ impl Form for SpectralMixture {
         ]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(base::Form::SpectralMixture(self.components)))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let d = x.dims()[1];
-        let component = |q: usize| {
-            let entries = |p: &Tensor<1>| p.clone().narrow(0, q * d, d).unsqueeze::<2>();
-            let envelope = x.clone() * entries(&p[1]) * (2.0 * PI);
-            let angles = (x.clone() * entries(&p[0]) * (2.0 * PI)).sum_dim(1);
-            let weight = p[2].clone().narrow(0, q, 1);
-            Lowered::Product(vec![
-                Lowered::term(Metric::SquaredDistance, Profile::Rbf, envelope, Some(weight)),
-                Lowered::term(Metric::InnerProduct, Profile::Identity, Tensor::cat(circle(angles).to_vec(), 1), None),
-            ])
-        };
-        Some(Lowered::Sum((0..self.components).map(component).collect()))
+        Some(graph::lower(base::Form::SpectralMixture(self.components), p, x))
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
+use cagey_base::kernels as base;
 
-use super::form::{Form, Lowered, Metric, Term};
+use super::form::{BuiltIn, Form, Lowered};
+use super::graph;
 use super::profile::Profile;
 use crate::params::{Parameter, Unit};
 
@@ -47,9 +49,12 @@ impl Form for Stationary {
         ]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(base::Form::Stationary(self.profile)))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        let features = x / p[0].clone().unsqueeze::<2>();
-        Some(Lowered::term(Metric::SquaredDistance, self.profile, features, Some(p[1].clone())))
+        Some(graph::lower(base::Form::Stationary(self.profile), p, x))
     }
 }
 
@@ -75,13 +80,11 @@ impl Form for RationalQuadratic {
         ]
     }
 
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Form(base::Form::RationalQuadratic))
+    }
+
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some(Lowered::Term(Box::new(Term {
-            metric: Metric::SquaredDistance,
-            profile: Profile::RationalQuadratic,
-            features: x / p[0].clone().unsqueeze::<2>(),
-            shape: Some(p[1].clone()),
-            variance: Some(p[2].clone()),
-        })))
+        Some(graph::lower(base::Form::RationalQuadratic, p, x))
     }
 }

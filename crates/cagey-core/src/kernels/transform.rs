@@ -24,6 +24,11 @@ pub trait InputTransform: Debug + Send + Sync {
     /// The transformed inputs.
     fn apply(&self, p: &[Tensor<1>], x: Tensor<2>) -> Tensor<2>;
 
+    /// Whether it is the library's [`Projection`], which programs that only predict know.
+    fn is_projection(&self) -> bool {
+        false
+    }
+
     /// The same transform with another number of output columns, if it has that option (`dim=` in kernel text).
     fn with_dim(&self, _dim: usize) -> Option<Arc<dyn InputTransform>> {
         None
@@ -66,6 +71,10 @@ impl InputTransform for Projection {
     fn apply(&self, p: &[Tensor<1>], x: Tensor<2>) -> Tensor<2> {
         let d = x.dims()[1];
         x.matmul(p[0].clone().reshape([d, self.dim]))
+    }
+
+    fn is_projection(&self) -> bool {
+        true
     }
 
     fn with_dim(&self, dim: usize) -> Option<Arc<dyn InputTransform>> {

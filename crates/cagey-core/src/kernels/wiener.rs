@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use super::form::{Form, fold};
+use super::form::{BuiltIn, Form, fold};
+use super::graph::Graph;
 use crate::error::Result;
 use crate::params::{Parameter, Unit};
 
@@ -29,13 +30,11 @@ pub fn wiener(order: usize) -> Arc<dyn Form> {
 impl Wiener {
     /// The covariance without its variance of columns of steps `u` and `v` that broadcast against each other.
     fn of_steps(&self, u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
-        let apart = (u.clone() - v.clone()).abs();
-        let (sum, product) = (u.clone() + v.clone(), u * v);
-        let least = (sum.clone() - apart.clone()) * 0.5;
-        match self.order {
-            1 => least + 1.0,
-            _ => least.clone() * least.clone() * ((sum + apart) * 1.5 - least) * (1.0 / 6.0) + product + 1.0,
-        }
+        self.walk().of_steps(Graph(u), Graph(v)).0
+    }
+
+    fn walk(&self) -> cagey_base::kernels::Wiener {
+        cagey_base::kernels::Wiener { order: self.order }
     }
 
     /// u of each column, `[n, d]`.
@@ -69,6 +68,10 @@ impl Form for Wiener {
             Parameter::positive("variance", Unit::Variance, &[1.0]),
             origin,
         ]
+    }
+
+    fn built_in(&self) -> Option<BuiltIn> {
+        Some(BuiltIn::Wiener(self.walk()))
     }
 
     fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {

@@ -77,10 +77,8 @@ pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
     }
 }
 
-/// Runs a loop compiled for the processor's widest vectors, with the same operations in the same order.
-pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
-}
+#[doc(hidden)]
+pub use cagey_base::vectors::vectorised;
 
 /// The number of independent sums of a dot product: four AVX-512 registers of f64.
 const SUMS: usize = 32;

@@ -77,7 +77,7 @@ impl StudentT {
 
     /// A distribution of the form of this one with the variance of its sum with a normal number of `variance`. The
     /// excess kurtosis of that sum falls with the square of the share of its first part, so 1/df does too.
-    pub(super) fn plus(&self, variance: f64) -> Self {
+    pub fn plus(&self, variance: f64) -> Self {
         let sd = self.sd();
         if !sd.is_finite() {
             return *self;

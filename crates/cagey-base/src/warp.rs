@@ -84,7 +84,7 @@ impl Warping {
     ///
     /// # Errors
     /// [`Error::Usage`] for a column that is not there, [`Error::Data`] for a logarithm of what is not positive.
-    pub(crate) fn fit(&self, x: &[f64], names: &[String], classes: bool) -> Result<Vec<Warp>> {
+    pub fn fit(&self, x: &[f64], names: &[String], classes: bool) -> Result<Vec<Warp>> {
         if let Some((name, _)) = self.columns.iter().find(|(name, _)| !names.contains(name)) {
             let hint = match nearest(name, names.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -210,7 +210,7 @@ impl Warp {
     }
 
     /// Whether it is an increasing function. Files can contain anything.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         let positive = |value: &f64| value.is_finite() && *value > 0.0;
         match self {
             Self::Identity => true,

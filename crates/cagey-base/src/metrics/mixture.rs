@@ -140,7 +140,7 @@ impl Mixture {
     }
 
     /// The mean of a number over the parts.
-    pub(super) fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
+    pub fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
         let [a, b] = &self.parts;
         if self.share == 0.0 { f(a) } else { (1.0 - self.share) * f(a) + self.share * f(b) }
     }

@@ -15,7 +15,7 @@ const END: f64 = 40.0;
 const MANY: f64 = 1e5;
 
 /// `E[g(y) | f]` over the targets up to `last`, for one latent vector `f`. Densities are taken to have one peak.
-pub(super) fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, last: f64, g: &dyn Fn(f64) -> f64) -> f64 {
+pub fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, last: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let log = |y: f64| d.log_density(Row { y, auxiliary }, f);
     let weighed = |y: f64| g(y) * log(y).exp();
     match d.support(auxiliary) {
@@ -50,7 +50,7 @@ pub(super) fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, las
 }
 
 /// Draws a target by inversion of the distribution function.
-pub(super) fn draw<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+pub fn draw<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
     let u = rng.random::<f64>();
     let enough = |y: f64| d.cdf(Row { y, auxiliary }, f) >= u;
     let (to, whole): (fn(f64) -> f64, bool) = match d.support(auxiliary) {

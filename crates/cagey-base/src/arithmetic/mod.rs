@@ -34,8 +34,6 @@ mod real;
 #[doc(hidden)]
 pub mod special;
 
-use burn::tensor::Tensor;
-
 pub use jet::Jet;
 pub use real::Real;
 
@@ -96,41 +94,4 @@ pub const SMALLEST_SQUARE: f64 = 1e-30;
 #[inline(always)]
 pub const fn largest_square(bytes: usize) -> f64 {
     if bytes < 8 { 1e12 } else { 1e24 }
-}
-
-impl Arithmetic for Tensor<2> {
-    fn add(self, other: Self) -> Self {
-        self + other
-    }
-    fn mul(self, other: Self) -> Self {
-        self * other
-    }
-    fn div(self, other: Self) -> Self {
-        self / other
-    }
-    fn scale(self, factor: f64) -> Self {
-        self * factor
-    }
-    fn shift(self, constant: f64) -> Self {
-        self + constant
-    }
-    fn exp(self) -> Self {
-        Tensor::exp(self)
-    }
-    fn ln(self) -> Self {
-        Tensor::log(self)
-    }
-    fn at_most(self, bound: f64) -> Self {
-        self.clamp_max(bound)
-    }
-    fn safe_sqrt(self) -> Self {
-        let largest = largest_square(self.dtype().size());
-        self.clamp(SMALLEST_SQUARE, largest).sqrt()
-    }
-    fn sin(self) -> Self {
-        Tensor::sin(self)
-    }
-    fn cos(self) -> Self {
-        Tensor::cos(self)
-    }
 }

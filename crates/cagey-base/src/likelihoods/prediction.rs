@@ -71,12 +71,13 @@ pub fn tempered(p: &[f64], exponent: f64) -> Vec<f64> {
 }
 
 impl Prediction {
-    pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, auxiliary: f64) -> Self {
+    /// The distribution for these means and variances of the latent functions, and this auxiliary value.
+    pub fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, auxiliary: f64) -> Self {
         Self { density, mean, variance, auxiliary, exponent: None, parts: Vec::new() }
     }
 
     /// The mixture, with equal weights, of distributions of one target.
-    pub(crate) fn mixture(parts: Vec<Self>) -> Self {
+    pub fn mixture(parts: Vec<Self>) -> Self {
         let average = |of: &dyn Fn(&Self) -> &Vec<f64>| {
             let all = (0..of(&parts[0]).len()).map(|k| average(&parts, |part| of(part)[k]));
             all.collect::<Vec<f64>>()

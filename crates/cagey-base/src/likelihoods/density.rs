@@ -56,7 +56,7 @@ impl Support {
     }
 
     /// The largest of finitely many values.
-    pub(super) fn last(self) -> f64 {
+    pub fn last(self) -> f64 {
         match self {
             Self::Counts(Some(last)) => last,
             Self::Classes(classes) => classes as f64 - 1.0,
@@ -66,10 +66,15 @@ impl Support {
 }
 
 /// `p(y | f)` of one row with `L` latent values `f`. This is a likelihood with plain numbers in place of
-/// [`Parameter`](crate::params::Parameter)s.
+/// parameters.
 ///
 /// Every function holds for all finite `f`, also in the tails.
 pub trait Density: Derivatives {
+    /// The text that [`named`](super::named) reads, for the densities that come with the library; none for others.
+    fn built_in(&self) -> Option<String> {
+        None
+    }
+
     /// The values `[P]` of the likelihood's own parameters.
     fn own(&self) -> &[f64] {
         &[]
@@ -154,14 +159,7 @@ pub trait Density: Derivatives {
     /// The default is the [expectation](Self::expectation) under the marginals. That is right for a single function,
     /// and for several functions only if they are independent.
     fn joint_expectation(&self, row: Row, mean: &[f64], covariance: &[f64], slopes: Slopes) -> f64 {
-        let latents = mean.len();
-        let Slopes { mean: in_mean, variance: in_covariance, own } = slopes;
-        let variance: Vec<f64> = covariance.iter().step_by(latents + 1).copied().collect();
-        let mut in_variance = vec![0.0; latents];
-        let slopes = Slopes { mean: in_mean, variance: &mut in_variance, own };
-        let value = self.expectation(row, Marginal { mean, variance: &variance }, slopes);
-        in_covariance.iter_mut().step_by(latents + 1).zip(in_variance).for_each(|(all, own)| *all = own);
-        value
+        by_marginals(self, row, mean, covariance, slopes)
     }
 
     /// `E[y | f]`; by default summed or integrated over targets, as the next three are.
@@ -240,4 +238,22 @@ pub trait Density: Derivatives {
     fn joint_probabilities(&self, _mean: &[f64], _covariance: &[f64]) -> Option<Vec<f64>> {
         None
     }
+}
+
+/// The [expectation](Density::expectation) under the marginals, in the form of [`Density::joint_expectation`].
+pub(super) fn by_marginals<D: Density + ?Sized>(
+    density: &D,
+    row: Row,
+    mean: &[f64],
+    covariance: &[f64],
+    slopes: Slopes,
+) -> f64 {
+    let latents = mean.len();
+    let Slopes { mean: in_mean, variance: in_covariance, own } = slopes;
+    let variance: Vec<f64> = covariance.iter().step_by(latents + 1).copied().collect();
+    let mut in_variance = vec![0.0; latents];
+    let slopes = Slopes { mean: in_mean, variance: &mut in_variance, own };
+    let value = density.expectation(row, Marginal { mean, variance: &variance }, slopes);
+    in_covariance.iter_mut().step_by(latents + 1).zip(in_variance).for_each(|(all, own)| *all = own);
+    value
 }

@@ -1,12 +1,10 @@
 //! Calibration of intervals with residuals of rows that the model did not see.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Predictive;
 use super::mixture::Mixture;
 use super::student::StudentT;
-use crate::threads;
 
 /// Where residuals came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +56,16 @@ impl Calibration {
     /// Fits the distribution to standardised residuals. Without `tails` it is normal, or a mixture of normal ones: with
     /// others, a transformed target has no moments.
     pub fn fit(z: &[f64], source: Source, tails: bool) -> Self {
+        Self::fit_by(z, source, tails, |folds, of_fold| (0..folds).map(of_fold).collect())
+    }
+
+    /// As [`fit`](Self::fit); `each` computes the gains of so many parts of the residuals, if it can side by side.
+    pub fn fit_by(
+        z: &[f64],
+        source: Source,
+        tails: bool,
+        each: impl FnOnce(usize, &(dyn Fn(usize) -> f64 + Sync)) -> Vec<f64>,
+    ) -> Self {
         let shape = Mixture::fit(z, tails);
         let normal = StudentT::normal();
         let of_fold = |fold: usize| {
@@ -66,7 +74,7 @@ impl Calibration {
             let gain = |z: &f64| shape.log_density(*z) - normal.log_density(*z);
             z.iter().skip(fold).step_by(FOLDS).map(gain).sum::<f64>()
         };
-        let gain = threads::map((0..FOLDS).into_par_iter(), of_fold).into_iter().sum();
+        let gain = each(FOLDS, &of_fold).into_iter().sum();
         Self { shape, rows: z.len(), source, gap: gap(z, &shape), gain, reach: None }
     }
 

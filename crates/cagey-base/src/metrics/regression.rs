@@ -137,7 +137,7 @@ impl Predictive {
     }
 
     /// `P(target > y)`, accurate to all digits where it is small.
-    pub(super) fn above(&self, y: f64) -> f64 {
+    pub fn above(&self, y: f64) -> f64 {
         match self {
             Self::Average(parts) => average::above(parts, y),
             _ => self.shape().map_or_else(|| normal_cdf(-self.unit(y)), |shape| shape.cdf(-self.unit(y))),
@@ -220,7 +220,7 @@ impl Predictive {
     }
 
     /// The unit of the distribution before calibration: the standard deviation of y or of its logarithm.
-    pub(crate) fn spread(&self) -> f64 {
+    pub fn spread(&self) -> f64 {
         match *self {
             Self::Normal { sd, .. } | Self::Student { scale: sd, .. } | Self::Mixed { sd, .. } => sd,
             Self::LogNormal { sigma, .. } | Self::LogMixed { sigma, .. } => sigma,

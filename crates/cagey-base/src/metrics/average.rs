@@ -12,28 +12,28 @@ fn weighted(parts: &[Weighted], f: impl Fn(&Predictive) -> f64) -> f64 {
 }
 
 /// `E[y]`.
-pub(super) fn mean(parts: &[Weighted]) -> f64 {
+pub fn mean(parts: &[Weighted]) -> f64 {
     weighted(parts, Predictive::mean)
 }
 
 /// The standard deviation of y: that within the parts, and that of their means.
-pub(super) fn sd(parts: &[Weighted]) -> f64 {
+pub fn sd(parts: &[Weighted]) -> f64 {
     let centre = mean(parts);
     weighted(parts, |part| part.sd().powi(2) + (part.mean() - centre).powi(2)).sqrt()
 }
 
 /// `P(target ≤ y)`.
-pub(super) fn cdf(parts: &[Weighted], y: f64) -> f64 {
+pub fn cdf(parts: &[Weighted], y: f64) -> f64 {
     weighted(parts, |part| part.cdf(y))
 }
 
 /// `P(target > y)`, accurate to all digits where it is small.
-pub(super) fn above(parts: &[Weighted], y: f64) -> f64 {
+pub fn above(parts: &[Weighted], y: f64) -> f64 {
     weighted(parts, |part| part.above(y))
 }
 
 /// `ln Σ w p(y)`.
-pub(super) fn log_density(parts: &[Weighted], y: f64) -> f64 {
+pub fn log_density(parts: &[Weighted], y: f64) -> f64 {
     let logs: Vec<f64> = parts.iter().map(|(weight, part)| weight.ln() + part.log_density(y)).collect();
     let top = logs.iter().fold(f64::NEG_INFINITY, |top, log| top.max(*log));
     if top == f64::NEG_INFINITY { top } else { top + logs.iter().map(|log| (log - top).exp()).sum::<f64>().ln() }
@@ -44,7 +44,7 @@ const FINE: f64 = 4.0 * f64::EPSILON;
 
 /// The quantile `p`. It lies between the smallest and the largest quantile of the parts, where Newton's method finds
 /// it, or bisection where a step of that leaves the bracket.
-pub(super) fn quantile(parts: &[Weighted], p: f64) -> f64 {
+pub fn quantile(parts: &[Weighted], p: f64) -> f64 {
     let of = || parts.iter().map(|(_, part)| part.quantile(p));
     let (mut low, mut high) = of().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));
     if !(low.is_finite() && high.is_finite()) {
@@ -80,7 +80,7 @@ const KNOTS: [f64; 9] = [1e-7, 1e-3, 0.025, 0.25, 0.5, 0.75, 0.975, 1.0 - 1e-3, 
 const TOLERANCE: f64 = 1e-9;
 
 /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt`, by quadrature.
-pub(super) fn crps(parts: &[Weighted], y: f64) -> f64 {
+pub fn crps(parts: &[Weighted], y: f64) -> f64 {
     let knots = KNOTS.map(|p| quantile(parts, p));
     let mut breaks: Vec<f64> = knots.into_iter().chain([y]).collect();
     breaks.sort_by(f64::total_cmp);

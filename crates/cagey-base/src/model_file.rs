@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// What a file contains.
-pub(crate) struct Kind {
+pub struct Kind {
     /// The value of the `format` key.
     format: &'static str,
     /// The layout that this crate reads and writes.
@@ -38,7 +38,7 @@ const MODEL: Kind = Kind {
 };
 
 /// The state of a training.
-pub(crate) const CHECKPOINT: Kind = Kind {
+pub const CHECKPOINT: Kind = Kind {
     format: "cagey-checkpoint",
     version: 3,
     noun: "checkpoint",
@@ -120,7 +120,7 @@ impl ModelFile {
     }
 
     /// The content of a file of this kind.
-    pub(crate) fn bytes_as(&self, kind: &Kind) -> Result<Vec<u8>> {
+    pub fn bytes_as(&self, kind: &Kind) -> Result<Vec<u8>> {
         let mut lists = BTreeMap::new();
         let rest = lift(&self.document, "", &mut lists);
         let document = rest.to_string();
@@ -162,7 +162,7 @@ impl ModelFile {
     }
 
     /// Reads a file of this kind, or says what is wrong with it.
-    pub(crate) fn from_bytes_as(bytes: &[u8], kind: &Kind) -> std::result::Result<Self, String> {
+    pub fn from_bytes_as(bytes: &[u8], kind: &Kind) -> std::result::Result<Self, String> {
         let Kind { noun, restore, .. } = kind;
         let unreadable = |source| format!("not a {noun} file, or truncated or damaged ({source}); {restore}");
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;

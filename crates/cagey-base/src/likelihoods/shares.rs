@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use super::density::Marginal;
 use super::quadrature::{hermite, over};
 use crate::arithmetic::special::{FRAC_1_SQRT_TAU, normal_cdf};
-use crate::linalg::real::vectorised;
+use crate::vectors::vectorised;
 
 /// The results of the integral.
-pub(super) struct Averages {
+pub struct Averages {
     /// `E[softmax(f)]`.
     pub shares: Vec<f64>,
     /// `−∂E[ln Σ exp(f)]/∂v_c`, the slope in the variance of each class.
@@ -50,7 +50,7 @@ const GUMBEL: [(f64, f64); 8] = [
 type Curve = [Vec<f64>; 3];
 
 /// The averages at marginals of two or more classes.
-pub(super) fn averages(at: Marginal) -> Averages {
+pub fn averages(at: Marginal) -> Averages {
     // Relative to the largest mean: far from 0, numbers lack the digits of a small standard deviation.
     let top = at.mean.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let classes: Vec<(f64, f64)> = at.mean.iter().zip(at.variance).map(|(m, v)| (m - top, v.max(0.0).sqrt())).collect();

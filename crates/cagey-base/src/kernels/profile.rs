@@ -1,5 +1,7 @@
 //! Profiles: scalar functions from a distance or an inner product to a covariance, each written once.
 
+use serde::{Deserialize, Serialize};
+
 use crate::arithmetic::{Arithmetic, largest_square};
 
 /// The same limit for the rational quadratic, which decays slowly.
@@ -7,8 +9,8 @@ const LARGEST_OF_POWERS: f64 = 1e30;
 
 /// The covariance as a function of s and at most one shape parameter a; s is a squared distance or an inner product of
 /// features.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// exp(−s/2).
     Rbf,

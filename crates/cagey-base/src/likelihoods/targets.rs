@@ -14,7 +14,6 @@ pub struct Row {
 /// The kind of a likelihood's auxiliary column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Auxiliary {
     /// No auxiliary column.
     None,
@@ -37,7 +36,7 @@ impl Auxiliary {
     }
 
     /// What is wrong with a value, if anything.
-    pub(crate) fn problem(self, auxiliary: f64) -> Option<String> {
+    pub fn problem(self, auxiliary: f64) -> Option<String> {
         let need = match self {
             Self::None => return None,
             Self::NoiseVariance if auxiliary.is_finite() && auxiliary >= 0.0 => return None,

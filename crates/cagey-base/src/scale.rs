@@ -1,10 +1,11 @@
 //! Scaling of inputs, affine or after an increasing function of single columns, and transform and scaling of targets.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
-use super::warp::Warp;
-use super::{Dataset, Warping};
 use crate::metrics::Predictive;
+use crate::warp::{Warp, Warping};
 use crate::{Error, Result};
 
 /// A summary of a column's values.
@@ -113,12 +114,7 @@ impl InputScale {
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`Warping::fit`].
-    pub(crate) fn warped(
-        asked: &Warping,
-        x: &[f64],
-        names: &[String],
-        (classes, standardise): (bool, bool),
-    ) -> Result<Self> {
+    pub fn warped(asked: &Warping, x: &[f64], names: &[String], (classes, standardise): (bool, bool)) -> Result<Self> {
         let warps = Self { warps: asked.fit(x, names, classes)?, ..Self::identity(names.len()) };
         let scale = if standardise { Self::fit(&warps.apply(x)?, names.len())? } else { Self::identity(names.len()) };
         Ok(Self { warps: warps.warps, ..scale })
@@ -141,7 +137,7 @@ impl InputScale {
     }
 
     /// The problem that makes the scale invalid, if any. Files can contain anything.
-    pub(crate) fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         let Self { warps, mean, sd } = self;
         let warped = warps.is_empty() || (warps.len() == mean.len() && warps.iter().all(Warp::is_sound));
         let sound =
@@ -171,7 +167,6 @@ impl InputScale {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
 pub enum TargetTransform {
     /// The target as it is
     #[default]
@@ -212,6 +207,18 @@ impl TargetTransform {
     }
 }
 
+/// A column of targets with its name.
+pub trait TargetColumn {
+    /// The name.
+    fn target_name(&self) -> &str;
+
+    /// The targets, if none is missing.
+    fn targets(&self) -> Option<&[f64]>;
+
+    /// The numbers of the rows in messages.
+    fn row_numbers(&self) -> Cow<'_, [usize]>;
+}
+
 /// The map from targets `y` to the standardised `z = (g(y) − mean) / sd` that a model sees, and back.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TargetScale {
@@ -229,13 +236,13 @@ impl TargetScale {
     ///
     /// # Errors
     /// [`Error::Data`] if there are no targets, or for a target outside the transform's domain, with its row.
-    pub fn fit(transform: TargetTransform, data: &Dataset) -> Result<Self> {
+    pub fn fit(transform: TargetTransform, data: &impl TargetColumn) -> Result<Self> {
         let unscaled = Self { transform, mean: 0.0, sd: 1.0 };
         let g = unscaled.forward(data)?;
         if g.is_empty() {
             return Err(Error::shape("targets to scale", "one or more", "none"));
         }
-        Self::of_moments(transform, &data.target_name, &Moments::of(g.iter().copied()))
+        Self::of_moments(transform, data.target_name(), &Moments::of(g.iter().copied()))
     }
 
     /// As [`fit`](Self::fit), for a target `name` from its moments after the transform.
@@ -251,7 +258,7 @@ impl TargetScale {
     }
 
     /// The problem that makes the scale invalid, if any. Files can contain anything.
-    pub(crate) fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         (!self.mean.is_finite() || !positive(&self.sd))
             .then(|| "the target's mean and standard deviation are invalid".into())
     }
@@ -260,9 +267,10 @@ impl TargetScale {
     ///
     /// # Errors
     /// [`Error::Data`] if there are no targets, or for a target outside the transform's domain, with its row.
-    pub fn forward(&self, data: &Dataset) -> Result<Vec<f64>> {
-        let Some(y) = &data.y else {
-            return Err(Error::Data(format!("the data have no complete target column `{}`", data.target_name)));
+    pub fn forward(&self, data: &impl TargetColumn) -> Result<Vec<f64>> {
+        let target = data.target_name();
+        let Some(y) = data.targets() else {
+            return Err(Error::Data(format!("the data have no complete target column `{target}`")));
         };
         let scaled = |(&y, row): (&f64, &usize)| match self.transform.forward(y) {
             Some(g) => Ok((g - self.mean) / self.sd),
@@ -272,13 +280,12 @@ impl TargetScale {
                     TargetTransform::Log | TargetTransform::Identity => ("log", "0"),
                 };
                 Err(Error::Data(format!(
-                    "row {row}, target `{}`: {y} has no {name} transform, which needs values above {bound}; drop such \
-                     rows or choose another transform",
-                    data.target_name
+                    "row {row}, target `{target}`: {y} has no {name} transform, which needs values above {bound}; drop \
+                     such rows or choose another transform"
                 )))
             }
         };
-        y.iter().zip(&*data.numbers()).map(scaled).collect()
+        y.iter().zip(&*data.row_numbers()).map(scaled).collect()
     }
 
     /// The target `y` for a standardised `z`.

@@ -268,7 +268,7 @@ const NARROW: f64 = 1e-10;
 
 /// Visits the nodes of the product rule with their latent values, standard normal numbers and weights.
 #[inline(always)]
-pub(super) fn at_nodes(at: Marginal, visit: &mut impl FnMut(&[f64], &[f64], f64)) {
+pub fn at_nodes(at: Marginal, visit: &mut impl FnMut(&[f64], &[f64], f64)) {
     let rule = quadrature::rule();
     if let ([mean], [variance]) = (at.mean, at.variance) {
         let sd = variance.max(0.0).sqrt();

@@ -21,7 +21,7 @@ pub fn hermite(n: usize) -> Vec<(f64, f64)> {
 }
 
 /// The rule with [`NODES`] nodes.
-pub(super) fn rule() -> &'static [(f64, f64)] {
+pub fn rule() -> &'static [(f64, f64)] {
     static RULE: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     RULE.get_or_init(|| hermite(NODES))
 }
@@ -64,7 +64,7 @@ const KRONROD: [(f64, f64, f64); 8] = [
 ];
 
 /// Points and weights for integrals over the pieces between sorted `breaks`.
-pub(super) fn over(breaks: &[f64]) -> Vec<(f64, f64)> {
+pub fn over(breaks: &[f64]) -> Vec<(f64, f64)> {
     let pieces = breaks.windows(2).map(|pair| (0.5 * (pair[0] + pair[1]), 0.5 * (pair[1] - pair[0])));
     let both = |(node, kronrod, _): &(f64, f64, f64)| [(-node, *kronrod), (*node, *kronrod)];
     let nodes = || KRONROD[..7].iter().flat_map(both).chain([(0.0, KRONROD[7].1)]);

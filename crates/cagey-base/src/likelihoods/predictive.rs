@@ -11,7 +11,7 @@ const EDGE: f64 = 9.0;
 const TOLERANCE: f64 = 1e-9;
 
 /// `E[g(f)]` for a bounded or slowly growing `g` that may change steeply near `turn`.
-pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
+pub fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let sd = variance.max(0.0).sqrt();
     if sd == 0.0 {
         return g(mean);
@@ -24,7 +24,7 @@ pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f6
 }
 
 /// [`average`] for any number of latent functions, of several by the product rule.
-pub(super) fn average_of(at: Marginal, turn: f64, g: &dyn Fn(&[f64]) -> f64) -> f64 {
+pub fn average_of(at: Marginal, turn: f64, g: &dyn Fn(&[f64]) -> f64) -> f64 {
     if let ([mean], [variance]) = (at.mean, at.variance) {
         return average(*mean, *variance, turn, &|f| g(&[f]));
     }
@@ -34,7 +34,7 @@ pub(super) fn average_of(at: Marginal, turn: f64, g: &dyn Fn(&[f64]) -> f64) -> 
 }
 
 /// `ln E[p(y | f)]`, for several latent functions by the product rule.
-pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Marginal) -> f64 {
+pub fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Marginal) -> f64 {
     let log = |f: &[f64]| density.log_density(row, f);
     if let ([mean], [variance]) = (at.mean, at.variance) {
         let slopes = |f: f64| {
@@ -52,7 +52,7 @@ pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Margin
 
 /// `ln E[g(f)]`, given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided
 /// by its largest value, so that nothing underflows.
-pub(super) fn log_average(
+pub fn log_average(
     mean: f64,
     variance: f64,
     peak: f64,

@@ -1,0 +1,105 @@
+//! Two classes: y ∈ {0, 1}, P(y = 1 | f) = g(f).
+
+use rand::{Rng, RngExt};
+
+use super::density::{Density, Marginal, Support};
+use super::formula::Formula;
+use super::predictive;
+use super::targets::Row;
+use crate::arithmetic::Real;
+use crate::arithmetic::special::{log_normal_cdf, logistic, normal_cdf};
+
+/// The map from the latent function to the probability of class 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BernoulliLink {
+    /// `1/(1 + e⁻ᶠ)`.
+    Logit,
+    /// `Φ(f)`.
+    Probit,
+}
+
+/// +1 for class 1, −1 for class 0.
+fn sign(y: f64) -> f64 {
+    if y > 0.5 { 1.0 } else { -1.0 }
+}
+
+/// Labels 0 and 1 with a link.
+#[derive(Debug)]
+pub struct Labels {
+    /// The map to the probability.
+    pub link: BernoulliLink,
+}
+
+impl Labels {
+    /// `m/√(1 + v)`, whose probit is the average of probits.
+    fn shrunk(at: Marginal) -> f64 {
+        at.mean[0] / (1.0 + at.variance[0]).sqrt()
+    }
+}
+
+impl Formula for Labels {
+    fn support(&self, _auxiliary: f64) -> Support {
+        Support::Classes(2)
+    }
+
+    fn log_density<A: Real>(&self, row: Row, f: &[A], _own: &[A]) -> A {
+        let f = f[0] * sign(row.y);
+        match self.link {
+            BernoulliLink::Logit => -(-f).softplus(),
+            BernoulliLink::Probit => f.ln_normal_cdf(),
+        }
+    }
+}
+
+impl Density for Labels {
+    fn built_in(&self) -> Option<String> {
+        Some(match self.link {
+            BernoulliLink::Logit => "bernoulli(logit)".into(),
+            BernoulliLink::Probit => "bernoulli(probit)".into(),
+        })
+    }
+
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
+        match self.link {
+            BernoulliLink::Logit => logistic(f[0]),
+            BernoulliLink::Probit => normal_cdf(f[0]),
+        }
+    }
+
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        f64::from(u8::from(rng.random::<f64>() < self.mean(f, auxiliary)))
+    }
+
+    /// A value at which the row's class is nearly certain.
+    fn peak(&self, row: Row) -> f64 {
+        3.0 * sign(row.y)
+    }
+
+    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
+        match self.link {
+            BernoulliLink::Logit => predictive::average_of(at, 0.0, &|f| self.mean(f, auxiliary)),
+            BernoulliLink::Probit => normal_cdf(Self::shrunk(at)),
+        }
+    }
+
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let one = self.predictive_mean(at, auxiliary);
+        one * (1.0 - one)
+    }
+
+    /// With the probit, `ln Φ(±m/√(1 + v))` (Rasmussen and Williams 2006, eq. 3.82).
+    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
+        match self.link {
+            BernoulliLink::Logit => predictive::log_density(self, row, at),
+            BernoulliLink::Probit => log_normal_cdf(sign(row.y) * Self::shrunk(at)).0,
+        }
+    }
+
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        match row.y {
+            y if y < 0.0 => 0.0,
+            y if y < 1.0 => 1.0 - self.predictive_mean(at, row.auxiliary),
+            _ => 1.0,
+        }
+    }
+}

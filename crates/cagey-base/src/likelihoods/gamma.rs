@@ -1,0 +1,89 @@
+//! Positive targets: y has the gamma distribution with mean exp(f) and a learned shape, or waiting times: the
+//! exponential distribution, whose shape is 1.
+
+use rand::Rng;
+use rand_distr::Distribution;
+
+use super::density::{Density, Marginal, Slopes, Support};
+use super::deviance;
+use super::formula::{Derivatives, Formula};
+use super::targets::Row;
+use crate::arithmetic::Real;
+use crate::arithmetic::special::gamma_cdf;
+
+/// A gamma distribution with mean `exp(f)`.
+#[derive(Debug)]
+pub struct PositiveMean {
+    /// The shape; 1 for waiting times.
+    pub shape: f64,
+}
+
+impl Formula for PositiveMean {
+    fn support(&self, _auxiliary: f64) -> Support {
+        Support::Positive
+    }
+
+    fn log_density<A: Real>(&self, row: Row, f: &[A], own: &[A]) -> A {
+        -(own[0] * (f[0] + (-f[0]).exp() * row.y))
+    }
+
+    fn rest<A: Real>(&self, row: Row, own: &[A]) -> A {
+        let shape = own[0];
+        shape * (shape.ln() + row.y.ln()) - shape.ln_gamma() - row.y.ln()
+    }
+}
+
+impl Density for PositiveMean {
+    fn built_in(&self) -> Option<String> {
+        Some("gamma".into())
+    }
+
+    fn own(&self) -> &[f64] {
+        std::slice::from_ref(&self.shape)
+    }
+
+    /// The log density is linear in `f` and in `exp(−f)`, and `E[exp(−f)] = exp(−m + v/2)`.
+    fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+        let ratio = row.y * (0.5 * at.variance[0] - at.mean[0]).exp();
+        slopes.mean[0] = self.shape * (ratio - 1.0);
+        slopes.variance[0] = -0.5 * self.shape * ratio;
+        if let Some(own) = slopes.own.first_mut() {
+            *own = self.rest_slope(row, self.own(), 0) - at.mean[0] - ratio;
+        }
+        Derivatives::rest(self, row, self.own()) - self.shape * (at.mean[0] + ratio)
+    }
+
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
+        f[0].exp()
+    }
+
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
+        (2.0 * f[0]).exp() / self.shape
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        gamma_cdf(self.shape, self.shape * row.y * (-f[0]).exp())
+    }
+
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        let scale = f[0].exp() / self.shape;
+        rand_distr::Gamma::new(self.shape, scale).map_or(f64::NAN, |gamma| gamma.sample(rng).max(f64::MIN_POSITIVE))
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        row.y.max(f64::MIN_POSITIVE).ln()
+    }
+
+    fn deviance(&self, row: Row, mean: f64) -> Option<f64> {
+        Some(deviance::gamma(row.y, mean.max(f64::MIN_POSITIVE)))
+    }
+
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
+        (at.mean[0] + 0.5 * at.variance[0]).exp()
+    }
+
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let (mean, v) = (self.predictive_mean(at, auxiliary), at.variance[0]);
+        mean * mean * (v.exp_m1() + v.exp() / self.shape)
+    }
+}

@@ -1,0 +1,287 @@
+//! One latent function in numbers.
+//!
+//! All Gaussian posteriors through k covariances with fixed points have one form. With c the covariances, changed to s = Sᵀc,
+//! and a = L⁻¹s, the mean is m + w·(c, s or a), and the variance k** − ‖a‖² + ‖Rᵀa‖².
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernels::{Kernel, Prepared};
+
+/// A latent function, whose long lists are arrays of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latent {
+    /// The prior covariance.
+    pub kernel: Kernel,
+    /// The prior mean.
+    pub mean: Mean,
+    /// The array of the points, row-major.
+    pub points: String,
+    /// The array w.
+    pub weights: String,
+    /// What w weighs.
+    pub weigh: Weigh,
+    /// S.
+    pub change: Change,
+    /// The array L: its rows up to the diagonal, one after another.
+    pub lower: String,
+    /// Rᵀ.
+    pub root: Option<Root>,
+}
+
+/// The prior mean: a constant, and a slope for each column or none.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Mean {
+    /// The value at the origin.
+    pub constant: f64,
+    /// The slopes.
+    pub slopes: Vec<f64>,
+}
+
+impl Mean {
+    /// The mean at a row.
+    pub fn at(&self, x: &[f64]) -> f64 {
+        let trend: f64 = x.iter().zip(&self.slopes).map(|(x, slope)| x * slope).sum();
+        trend + self.constant
+    }
+}
+
+/// What weights weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Weigh {
+    /// The covariances c.
+    Covariances,
+    /// The changed covariances s.
+    Changed,
+    /// The whitened covariances a.
+    Whitened,
+}
+
+/// A change of covariances before they are whitened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Change {
+    /// None.
+    None,
+    /// Times the numbers of an array.
+    Times(String),
+    /// Sᵀ times the covariances, for an array S, row-major `[points, columns]`.
+    Dense(String),
+    /// The same for a block-sparse S: the array of one number for each point, and the boundaries of the blocks.
+    Blocks(String, Vec<usize>),
+}
+
+/// A triangular Rᵀ: the array of its rows within the triangle, one after another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Root {
+    /// A lower triangle.
+    Lower(String),
+    /// An upper triangle.
+    Upper(String),
+}
+
+/// The numbers of a [`Latent`], ready to predict.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    kernel: Kernel,
+    mean: Mean,
+    d: usize,
+    fixed: Prepared,
+    weights: Vec<f64>,
+    weigh: Weigh,
+    change: Changed,
+    lower: Vec<f64>,
+    size: usize,
+    root: Option<Triangle>,
+}
+
+#[derive(Debug, Clone)]
+enum Changed {
+    None,
+    Times(Vec<f64>),
+    /// One column after another.
+    Dense(Vec<f64>),
+    Blocks(Vec<f64>, Vec<usize>),
+}
+
+#[derive(Debug, Clone)]
+struct Triangle {
+    values: Vec<f64>,
+    upper: bool,
+}
+
+/// Mean and variance of a function at a row, before the variance is kept above its smallest share of the prior's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// The mean.
+    pub mean: f64,
+    /// The prior variance.
+    pub prior: f64,
+    /// The part of it that the data explain.
+    pub explained: f64,
+}
+
+impl Moments {
+    /// The variance. A NaN stays a NaN.
+    pub fn variance(&self) -> f64 {
+        let (variance, floor) = (self.prior - self.explained, super::VARIANCE_FLOOR * self.prior);
+        if variance < floor { floor } else { variance }
+    }
+}
+
+/// Room for a row's numbers.
+#[derive(Debug, Default)]
+struct Room {
+    changed: Vec<f64>,
+    spread: Vec<f64>,
+}
+
+impl Latent {
+    /// Reads the arrays, which `array` finds by name, for inputs with `d` columns.
+    ///
+    /// # Errors
+    /// What is missing or does not fit.
+    pub fn ready(&self, d: usize, array: &mut dyn FnMut(&str) -> Option<Vec<f64>>) -> Result<Ready, String> {
+        let mut needed = |name: &str| array(name).ok_or_else(|| format!("lacks the array `{name}`"));
+        let (points, weights, lower) = (needed(&self.points)?, needed(&self.weights)?, needed(&self.lower)?);
+        if let Some(problem) = self.kernel.problem(d) {
+            return Err(problem);
+        }
+        if points.is_empty() || !points.len().is_multiple_of(d) {
+            return Err(format!("the array `{}` does not have rows of {d} columns", self.points));
+        }
+        let count = points.len() / d;
+        let unfit = |name: &str| format!("the array `{name}` does not fit its {count} points");
+        let (change, size) = match &self.change {
+            Change::None => (Changed::None, count),
+            Change::Times(name) => match needed(name)? {
+                by if by.len() == count => (Changed::Times(by), count),
+                _ => return Err(unfit(name)),
+            },
+            Change::Dense(name) => {
+                let s = needed(name)?;
+                if s.is_empty() || !s.len().is_multiple_of(count) {
+                    return Err(unfit(name));
+                }
+                let columns = s.len() / count;
+                let column = |k: usize| s.iter().skip(k).step_by(columns).copied();
+                (Changed::Dense((0..columns).flat_map(column).collect()), columns)
+            }
+            Change::Blocks(name, offsets) => {
+                let values = needed(name)?;
+                let whole = offsets.first() == Some(&0) && offsets.last() == Some(&count);
+                if values.len() != count || !whole || !offsets.is_sorted() {
+                    return Err(unfit(name));
+                }
+                (Changed::Blocks(values, offsets.clone()), offsets.len() - 1)
+            }
+        };
+        let weighed = if self.weigh == Weigh::Covariances { count } else { size };
+        if weights.len() != weighed {
+            return Err(unfit(&self.weights));
+        }
+        let triangle = size * (size + 1) / 2;
+        if lower.len() != triangle {
+            return Err(unfit(&self.lower));
+        }
+        let root = match &self.root {
+            None => None,
+            Some(Root::Lower(name) | Root::Upper(name)) => match needed(name)? {
+                values if values.len() == triangle => {
+                    Some(Triangle { values, upper: matches!(self.root, Some(Root::Upper(_))) })
+                }
+                _ => return Err(unfit(name)),
+            },
+        };
+        if !(self.mean.slopes.is_empty() || self.mean.slopes.len() == d) {
+            return Err(format!("its mean does not fit {d} columns"));
+        }
+        let (kernel, mean, fixed) = (self.kernel.clone(), self.mean.clone(), self.kernel.prepare(&points, d));
+        Ok(Ready { kernel, mean, d, fixed, weights, weigh: self.weigh, change, lower, size, root })
+    }
+}
+
+/// Rows that are compared with the points at once.
+const ROWS: usize = 64;
+
+impl Ready {
+    /// Means and variances at rows `x`, row-major.
+    pub fn moments(&self, x: &[f64]) -> Vec<Moments> {
+        let mut room = Room::default();
+        let chunk = |x: &[f64]| {
+            let points = self.kernel.prepare(x, self.d);
+            let cross = points.cross(&self.fixed);
+            let rows = cross.chunks_exact(self.fixed.rows()).zip(points.diagonal()).zip(x.chunks_exact(self.d));
+            rows.map(|((c, prior), x)| self.at(c, prior, x, &mut room)).collect::<Vec<_>>()
+        };
+        x.chunks(ROWS * self.d).flat_map(chunk).collect()
+    }
+
+    fn at(&self, c: &[f64], prior: f64, x: &[f64], room: &mut Room) -> Moments {
+        let s = &mut room.changed;
+        s.clear();
+        match &self.change {
+            Changed::None => s.extend(c),
+            Changed::Times(by) => s.extend(c.iter().zip(by).map(|(c, by)| c * by)),
+            Changed::Dense(columns) => s.extend(columns.chunks_exact(c.len()).map(|column| dot(column, c))),
+            Changed::Blocks(values, offsets) => {
+                s.extend(offsets.windows(2).map(|w| dot(&values[w[0]..w[1]], &c[w[0]..w[1]])));
+            }
+        }
+        let shift = match self.weigh {
+            Weigh::Covariances => dot(&self.weights, c),
+            Weigh::Changed => dot(&self.weights, s),
+            Weigh::Whitened => 0.0,
+        };
+        solve_packed(&self.lower, s);
+        let shift = if self.weigh == Weigh::Whitened { dot(&self.weights, s) } else { shift };
+        let left = self.root.as_ref().map_or(0.0, |root| root.square(s, self.size, &mut room.spread));
+        Moments { mean: self.mean.at(x) + shift, prior, explained: dot(s, s) - left }
+    }
+}
+
+impl Triangle {
+    /// ‖Rᵀa‖².
+    fn square(&self, a: &[f64], size: usize, out: &mut Vec<f64>) -> f64 {
+        out.clear();
+        let mut start = 0;
+        for i in 0..size {
+            let own = if self.upper { &a[i..] } else { &a[..=i] };
+            out.push(dot(&self.values[start..start + own.len()], own));
+            start += own.len();
+        }
+        dot(out, out)
+    }
+}
+
+/// Replaces b by L⁻¹b for the rows of L up to the diagonal.
+pub(crate) fn solve_packed(lower: &[f64], b: &mut [f64]) {
+    let mut start = 0;
+    for i in 0..b.len() {
+        let (done, rest) = b.split_at_mut(i);
+        rest[0] = (rest[0] - dot(&lower[start..start + i], done)) / lower[start + i];
+        start += i + 1;
+    }
+}
+
+/// The number of independent sums of a dot product.
+const SUMS: usize = 16;
+
+/// Σ a b, in a few independent sums.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let b = &b[..a.len()];
+    let (left, right) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
+    let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a * b).sum();
+    if a.len() < SUMS {
+        return rest;
+    }
+    let mut sums = [0.0; SUMS];
+    for (a, b) in left.zip(right) {
+        (0..SUMS).for_each(|l| sums[l] += a[l] * b[l]);
+    }
+    sums.iter().sum::<f64>() + rest
+}
