@@ -18,6 +18,7 @@
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
+//! | [`serving`] | posteriors in numbers, for programs that only predict |
 //! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
 //! | [`check`] | checks of kernels, likelihoods, models and policies of your own |
 //! | `cli` | the command (feature `command`), one file for each subcommand |
@@ -52,7 +53,9 @@
 //! Beside them stand `data` and `metrics`, which know no model, and `model_file`.
 //!
 //! The rooms from `train` and `params` downwards, `kernels` included, are the crate `cagey-core`, and `plot` is
-//! `cagey-plot` above it: neither can import a model. This crate has all their modules under the names above.
+//! `cagey-plot` above it: neither can import a model. What needs no tensors is `cagey-base` below the core: arithmetic,
+//! profiles and features of kernels, densities, predictive distributions, scales and the format of files; `cagey-serve`,
+//! which only predicts, stands on it alone. This crate has all their modules under the names above.
 //!
 //! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
 //! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model
@@ -172,5 +175,5 @@ pub(crate) use cagey_core::{atomic, plain, suggest};
 #[doc(inline)]
 pub use cagey_plot as plot;
 
-pub use cagey_base::log_density;
+pub use cagey_base::{log_density, serving};
 pub use cagey_core::{Error, ErrorKind, Result, burn, parameters};

@@ -469,18 +469,13 @@ fn files_hold_factors_where_they_are_asked_to() {
             file.save(&path).unwrap();
             assert!(Fitted::load(&path).is_err());
         }
-        let mut without = fitted.clone();
-        without.settings.store_factor = false;
-        assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
+        // The sums of sparse models are stored where they take no more room than the rows.
+        if fitted.settings.model.kind() == "exact" {
+            let mut without = fitted.clone();
+            without.settings.store_factor = false;
+            assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
+        }
     }
-    let refused = Plan::new(
-        counts().0,
-        &counts().1,
-        Settings { store_factor: true, ..through_actions(ActionPolicy::Cg) },
-        0,
-        &Registry::default(),
-    );
-    assert!(refused.unwrap_err().to_string().contains("no factor to store"));
 }
 
 /// A table of two inputs for fits in code.

@@ -22,6 +22,7 @@ use crate::models::blueprint::Blueprint;
 use crate::models::options::Context;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::params::Parameter;
+use crate::serving::{self, Described, Served};
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
 
@@ -56,6 +57,7 @@ impl Fitted {
             return not_saved("the training ended at an objective that is not finite");
         }
         let saved = self.posterior.saved(self.settings.store_factor)?;
+        let Served { posterior, arrays: of_service } = self.posterior.served(self.settings.store_factor)?;
         let parameters: Vec<&Parameter> = self.model.parameters().into_iter().map(|(_, p)| p).collect();
         let document = json!({
             "model": self.settings.model.kind(),
@@ -70,6 +72,7 @@ impl Fitted {
             "calibration": self.calibration,
             "temperature": self.temperature,
             "whereabouts": self.whereabouts,
+            serving::KEY: self.description(posterior),
         });
         if let Err(problem) = Description::read(document.clone()) {
             return not_saved(&format!("the model would not read back ({problem})"));
@@ -84,7 +87,29 @@ impl Fitted {
             arrays.insert("noise".into(), array(values, &[n]));
         }
         arrays.extend(saved.arrays);
+        arrays.extend(of_service);
         Ok(ModelFile { document, arrays })
+    }
+
+    /// What programs that only predict need to know.
+    fn description(&self, posterior: Described) -> serving::Description {
+        let (likelihood, schema) = (self.model.likelihood(), &self.schema);
+        let density = likelihood.density();
+        let posterior = match posterior {
+            Described::Latents(_) | Described::Experts(_) if self.whereabouts.is_some() => {
+                Described::Refused("its rows stay elsewhere".into())
+            }
+            other => other,
+        };
+        let own = || density.own().to_vec();
+        serving::Description {
+            inputs: self.input_names(),
+            auxiliary: self.settings.auxiliary_column.clone().map(|name| (name, likelihood.auxiliary())),
+            classes: schema.classes.as_ref().map(|classes| classes.labels().to_vec()),
+            density: density.built_in().map(|text| (text, own())),
+            likelihood: likelihood.text(),
+            posterior,
+        }
     }
 
     /// The file of an average: the documents of its members with their weights, and their arrays, whose names begin
@@ -218,6 +243,7 @@ impl Fitted {
         let mut needed = |name: &str| array(name).ok_or_else(|| bad(format!("lacks the array `{name}`")));
         let (x, y) = (needed("x")?, needed("y")?);
         let noise = array("noise");
+        file.arrays.retain(|name, _| !name.starts_with(serving::PREFIX));
         let saved = SavedPosterior { arrays: file.arrays, solve };
         let d = input_scale.mean.len();
         let data = match &whereabouts {

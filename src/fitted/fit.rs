@@ -132,6 +132,13 @@ impl<'a> Fit<'a> {
         self
     }
 
+    /// Whether the file holds all that other programs need to predict with the model: see
+    /// [`store_factor`](Settings::store_factor).
+    pub fn store_factor(mut self, store: bool) -> Self {
+        self.settings.store_factor = store;
+        self
+    }
+
     /// Device and precision.
     pub fn compute(mut self, compute: Compute) -> Self {
         self.settings.compute = compute;

@@ -64,8 +64,9 @@ pub struct Settings {
     pub calibrate: Calibrate,
     /// Device and precision.
     pub compute: Compute,
-    /// Whether the file holds the factor that conditioning on the data computes, so that loading need not compute it
-    /// again. For models that [can](crate::models::options::ModelOptions::stores_factor).
+    /// Whether the file holds what conditioning on the data computes, even if that is a number for each pair of rows.
+    /// Then loading need not compute it again, and programs that only predict can use the file: see
+    /// [`serving`](crate::serving).
     pub store_factor: bool,
 }
 

@@ -6,9 +6,9 @@ pub mod diagnosis;
 mod targets;
 
 pub use cagey_base::metrics::{
-    Calibration, Mixture, Predictive, Scores, Source, StudentT, Temperature, calibration_curve, pit_curve, quantiles,
-    score,
+    Calibration, Mixture, Predictive, Scores, Source, StudentT, TargetPrediction, Temperature, calibration_curve,
+    pit_curve, quantiles, score,
 };
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, loss_of_shares, reliability, score_classes};
 pub use counts::{binomial_deviance, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
-pub use targets::{TargetPrediction, TargetScores, probability_transform, score_targets};
+pub use targets::{TargetScores, probability_transform, score_targets};

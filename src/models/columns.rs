@@ -97,10 +97,4 @@ impl Units {
     }
 }
 
-/// The auxiliary values of rows as a model sees them: standard deviations become variances on the scale of its targets.
-pub fn row_values(auxiliary: Auxiliary, values: Vec<f64>, scale: &TargetScale) -> Vec<f64> {
-    match auxiliary {
-        Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
-        Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
-    }
-}
+pub use cagey_base::scale::row_values;

@@ -17,6 +17,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::{Real, vectorised};
 use crate::model_file::Array;
+use crate::serving::Served;
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
 
@@ -78,13 +79,20 @@ pub struct Correlated {
     pub covariance: Vec<f64>,
 }
 
+/// Why a posterior with numbers for all pairs of rows is not served from its file.
+pub(super) const NO_FACTOR: &str =
+    "its file lacks the factor that predictions need; save it with `Settings::store_factor` (--store-factor)";
+
+/// Why classes with correlated functions are not served.
+pub(super) const OF_CLASSES: &str =
+    "its classes have correlated functions, whose probabilities need more than other programs have; svgp can be served";
+
 /// The error for a request about one latent function to a posterior of `latents` functions.
 pub(super) fn several<T>(latents: usize) -> Result<T> {
     Err(Error::Usage(format!("this posterior has {latents} latent functions; ask for all of their `marginals`")))
 }
 
-/// Smallest predictive variance as a share of the prior variance: a few hundred rounding errors in f64.
-pub const VARIANCE_FLOOR: f64 = 1e-13;
+pub use cagey_base::serving::VARIANCE_FLOOR;
 
 /// What restores a posterior, together with its model and data, without the solve that found it.
 #[derive(Debug, Clone, Default)]
@@ -359,6 +367,15 @@ pub trait Posterior: Debug + Send + Sync {
     /// What reading them from their device reports.
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         Ok(SavedPosterior::default())
+    }
+
+    /// The posterior in numbers, for programs that only predict: see [`serving`](crate::serving). If that takes numbers
+    /// for all pairs of rows, only `factor` asks for it.
+    ///
+    /// # Errors
+    /// What reading them from their device reports.
+    fn served(&self, _factor: bool) -> Result<Served> {
+        Ok(Served::refused("it has no form yet in which other programs than cagey can predict with it"))
     }
 
     /// Remarks on predictions at rows `x` (row-major), for example on rows outside of the region that it knows.

@@ -8,6 +8,7 @@ use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
+use crate::serving::{Change, Latent, Weigh};
 
 /// The belief about a latent function before any data: its covariance and its mean.
 #[derive(Debug, Clone)]
@@ -42,6 +43,18 @@ impl Prior {
         let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
         let all = priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
         all.chain(prefixed("likelihood", likelihood.parameters_mut())).collect()
+    }
+
+    /// A latent function with this prior in numbers, without change and root; none, with the reason, if a piece of its
+    /// kernel does not come with the library.
+    pub(super) fn latent(
+        &self,
+        [points, weights, lower]: [String; 3],
+        weigh: Weigh,
+    ) -> std::result::Result<Latent, String> {
+        let kernel = self.kernel.numbers().map_err(|error| error.to_string())?;
+        let (mean, change, root) = (self.mean.numbers(), Change::None, None);
+        Ok(Latent { kernel, mean, points, weights, weigh, change, lower, root })
     }
 
     /// The covariances of the latent function's values at inputs `x [n, d]`.

@@ -10,6 +10,7 @@ mod infer;
 mod jets;
 mod particular;
 mod registry;
+mod special;
 mod suite;
 mod validation;
 

@@ -6,6 +6,7 @@
 
 #[doc(hidden)]
 pub mod advice;
+pub mod aggregation;
 pub mod arithmetic;
 #[doc(hidden)]
 #[cfg(feature = "write")]

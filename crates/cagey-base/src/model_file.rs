@@ -8,13 +8,15 @@
 //! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore stored as arrays of the
 //! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name.
 
+#[cfg(feature = "write")]
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
+#[cfg(feature = "write")]
 use std::io::Write;
 use std::path::Path;
 
@@ -83,6 +85,7 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Shape`] if an array's entries do not fill its shape, [`Error::Usage`] for an array with a forbidden
     /// name or a document nested too deeply to be read back, and [`Error::Io`] if writing fails.
+    #[cfg(feature = "write")]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_bytes()?;
@@ -104,6 +107,7 @@ impl ModelFile {
     }
 
     /// Whether another file holds the same content, bit for bit.
+    #[cfg(feature = "write")]
     fn same(&self, other: &Self) -> bool {
         let arrays = |(a, b): ((&String, &Array), (&String, &Array))| a.0 == b.0 && a.1.same(b.1);
         self.document == other.document
@@ -145,13 +149,14 @@ impl ModelFile {
             .map(|(&name, (array, bytes))| Ok((name, TensorView::new(array.data.dtype(), array.shape.clone(), bytes)?)))
             .collect::<std::result::Result<BTreeMap<_, _>, _>>()
             .map_err(unwritable)?;
-        let metadata = HashMap::from([
+        let metadata = [
             ("format".to_owned(), kind.format.to_owned()),
             ("version".to_owned(), kind.version.to_string()),
             ("cagey".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("sha256".to_owned(), checksum(&document, &views)),
             ("document".to_owned(), document),
-        ]);
+        ];
+        let metadata = metadata.into_iter().collect();
         safetensors::serialize(views, Some(metadata)).map(ordered).map_err(unwritable)
     }
 
@@ -230,6 +235,7 @@ fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> V
 }
 
 impl Array {
+    #[cfg(feature = "write")]
     fn same(&self, other: &Self) -> bool {
         self.shape == other.shape
             && match (&self.data, &other.data) {

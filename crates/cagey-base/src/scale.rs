@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::likelihoods::Auxiliary;
 use crate::metrics::Predictive;
 use crate::warp::{Warp, Warping};
 use crate::{Error, Result};
@@ -306,6 +307,14 @@ impl TargetScale {
             TargetTransform::Log => Predictive::LogNormal { mu: mean, sigma: sd, shift: 0.0 },
             TargetTransform::Log1p => Predictive::LogNormal { mu: mean, sigma: sd, shift: 1.0 },
         }
+    }
+}
+
+/// The auxiliary values of rows as a model sees them: standard deviations become variances on the scale of its targets.
+pub fn row_values(auxiliary: Auxiliary, values: Vec<f64>, scale: &TargetScale) -> Vec<f64> {
+    match auxiliary {
+        Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
+        Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
     }
 }
 

@@ -75,6 +75,16 @@ impl Mean {
         }
     }
 
+    /// The mean as numbers on the host.
+    pub fn numbers(&self) -> cagey_base::serving::Mean {
+        let (constant, slopes) = match self {
+            Self::Zero => (0.0, Vec::new()),
+            Self::Constant(constant) => (constant.internal()[0], Vec::new()),
+            Self::Linear { constant, slopes } => (constant.internal()[0], slopes.internal()),
+        };
+        cagey_base::serving::Mean { constant, slopes }
+    }
+
     /// Tells the parameters the units of the data. The function on standardised inputs does not change.
     pub fn set_units(&mut self, input_sd: &[f64], target_mean: f64, target_sd: f64) {
         keeping_internal(self, |mean| match mean {

@@ -6,7 +6,6 @@ use super::super::{Calibrate, Settings};
 use crate::data::{Column, Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
-use crate::models::options::ModelOptions;
 
 /// The share of the rows that is kept from the training for calibration if it is asked for, and the largest number of
 /// them.
@@ -158,15 +157,6 @@ pub(super) fn check_kind(
     if auxiliary && likelihood.auxiliary() == Auxiliary::None {
         let likelihood = likelihood.text();
         return Err(Error::Usage(format!("the {likelihood} likelihood takes no noise, exposure or trials of rows")));
-    }
-    Ok(())
-}
-
-/// Refuses to store a factor if the model has none.
-pub(super) fn check_factor(settings: &Settings, options: &dyn ModelOptions) -> Result<()> {
-    if settings.store_factor && !options.stores_factor() {
-        let model = settings.model.kind();
-        return Err(Error::Usage(format!("the {model} model has no factor to store: its files load fast as they are")));
     }
     Ok(())
 }

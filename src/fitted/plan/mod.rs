@@ -176,7 +176,6 @@ impl Plan {
         };
         let rows = tables.map_or(file.map_or(data.n, |file| file.rows.len()), Tables::rows);
         options.check(rows)?;
-        checks::check_factor(&settings, &*options)?;
         if d == 0 {
             return Err(Error::Data("no input column is left beside the target and the auxiliary column".into()));
         }

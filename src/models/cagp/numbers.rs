@@ -9,6 +9,7 @@ use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::posterior::combine;
 use crate::scope::to_f64;
+use crate::serving::Change;
 use crate::solvers::Sparse;
 
 /// Columns of S `[L n, i]`.
@@ -112,6 +113,25 @@ impl Numbers<'_> {
                 };
                 let noise = self.ranges().map(|ranges| ranges.map(noise).sum::<f64>());
                 matrix.iter_mut().step_by(self.len() + 1).zip(noise).for_each(|(m, noise)| *m += noise);
+            }
+        }
+    }
+
+    /// The rows of S of latent function `l` of `latents`, for arrays with names that begin with `name`: dense ones
+    /// row-major `[n, i]`.
+    pub fn change(&self, (l, latents): (usize, usize), keep: &mut dyn FnMut(&str, Vec<f64>) -> String) -> Change {
+        match self {
+            Self::Dense(values, all) => {
+                let n = all / latents;
+                let row = |r: usize| values.iter().skip(l * n + r).step_by(*all).copied();
+                Change::Dense(keep("actions", (0..n).flat_map(row).collect()))
+            }
+            Self::Blocks { values, offsets, apart } => {
+                let (n, blocks) = (values.len() / latents, offsets.len() - 1);
+                // Blocks without rows stand for the columns of other functions.
+                let (before, after) = if *apart { (l * blocks, (latents - 1 - l) * blocks) } else { (0, 0) };
+                let ends = vec![0; before].into_iter().chain(offsets.iter().copied()).chain(vec![n; after]);
+                Change::Blocks(keep("actions", values[l * n..][..n].to_vec()), ends.collect())
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The posterior of computation-aware GPs, for any actions.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
@@ -20,6 +21,7 @@ use crate::models::posterior::{
 use crate::models::prior::{Prior, repeated};
 use crate::products::{Anchors, BlockSparse};
 use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Latent, Served, Weigh};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Basis, SolveReport};
 
@@ -318,6 +320,27 @@ impl Posterior for CagpPosterior {
             return Ok(None);
         }
         Ok(Some(Box::new(self.with_rows(more)?)))
+    }
+
+    fn served(&self, _factor: bool) -> Result<Served> {
+        let (latents, centred) = self.of.functions;
+        let [actions] = self.numbers()? else {
+            return Ok(Served::refused("it has actions of several kinds; train it again to serve it"));
+        };
+        if centred && latents > 1 {
+            return Ok(Served::refused(posterior::OF_CLASSES));
+        }
+        let mut arrays = BTreeMap::new();
+        let (weights, lower) = (self.weights.clone(), self.factor.packed());
+        let [weights, lower] = [("weights", weights), ("lower", lower)].map(|(n, v)| serving::keep(&mut arrays, n, v));
+        let latent = |l: usize| {
+            let mut keep = |part: &str, values: Vec<f64>| serving::keep(&mut arrays, &format!("{l}.{part}"), values);
+            let change = actions.change((l, latents), &mut keep);
+            let prior = &self.of.priors[l.min(self.of.priors.len() - 1)];
+            Ok(Latent { change, ..prior.latent(["x".into(), weights.clone(), lower.clone()], Weigh::Changed)? })
+        };
+        let latents = (0..latents).map(latent).collect();
+        Ok(Served::latents(latents, arrays))
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

@@ -6,6 +6,7 @@ mod options;
 mod paths;
 mod repeats;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
@@ -29,6 +30,7 @@ use crate::models::prior::Prior;
 use crate::models::{Batch, Model, Observations, fit};
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Latent, Served, Weigh};
 use crate::solvers::blocks::transposed;
 use crate::train::{Observer, Outcome};
 
@@ -207,6 +209,18 @@ impl ExactPosterior {
     pub(in crate::models) fn cross_with(&self, rows: &Observations, anchors: &Anchors, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
         self.cross(&scope, &self.model.prior.kernel, (anchors, rows), &scope.matrix(x, x.len() / rows.d, rows.d))
+    }
+
+    /// The posterior in numbers, whose arrays have names that begin with `name`.
+    pub(in crate::models) fn latent(
+        &self,
+        name: &str,
+        arrays: &mut BTreeMap<String, Array>,
+    ) -> std::result::Result<Latent, String> {
+        let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
+        let points = keep("points", self.data.x.clone());
+        let names = [points, keep("weights", self.weights.clone()), keep("lower", self.factor.packed())];
+        self.model.prior.latent(names, Weigh::Covariances)
     }
 
     fn new(
@@ -410,6 +424,17 @@ impl Posterior for ExactPosterior {
             saved.arrays.insert(FACTOR.into(), array);
         }
         Ok(saved)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        if !factor {
+            return Ok(Served::refused(posterior::NO_FACTOR));
+        }
+        let mut arrays = BTreeMap::new();
+        let weights = serving::keep(&mut arrays, "weights", self.weights.clone());
+        let names = ["x".into(), weights, FACTOR.into()];
+        let latents = self.model.prior.latent(names, Weigh::Covariances).map(|latent| vec![latent]);
+        Ok(Served::latents(latents, arrays))
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {

@@ -44,10 +44,6 @@ impl ModelOptions for ExactOptions {
         true
     }
 
-    fn stores_factor(&self) -> bool {
-        true
-    }
-
     fn smaller(&self) -> Advice {
         Advice::from("choose an approximation").about("Settings::model")
     }

@@ -4,13 +4,18 @@
 //! of the covariance of both is [L_C 0; B L_R], where L_R L_Rᵀ = K̂_RR − B Bᵀ. So all experts share the solve L_C⁻¹k(C,
 //! x) of a prediction, and each adds the (r c + r²/2) operations of its own rows, in place of (c + r)²/2.
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
+use crate::model_file::Array;
 use crate::models::Observations;
 use crate::models::exact::{Crossed, ExactPosterior};
 use crate::models::posterior::{Marginals, column_squares, combine, subtract_gram};
 use crate::products::Anchors;
+use crate::serving::{self, Own};
+use crate::solvers::blocks::transposed;
 
 /// An expert's own rows, given those of the communication expert.
 #[derive(Debug)]
@@ -76,6 +81,17 @@ impl Beyond {
         let mut whitened: Vec<f64> = rows.y.iter().zip(mean).map(|(y, mean)| y - mean).collect();
         factor.solve_lower(&mut whitened)?;
         Ok(Self { rows, anchors: Anchors::default(), common: cross, factor, whitened })
+    }
+
+    /// The rows and what they add in numbers, whose arrays have names that begin with `name`.
+    pub(super) fn own(&self, name: &str, arrays: &mut BTreeMap<String, Array>) -> Own {
+        let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
+        Own::Beyond {
+            points: keep("points", self.rows.x.clone()),
+            common: keep("common", transposed(&self.common, self.rows.n())),
+            lower: keep("lower", self.factor.packed()),
+            weights: keep("weights", self.whitened.clone()),
+        }
     }
 
     /// The predictions of the expert with the rows of both, at the points of `known`.

@@ -1,11 +1,12 @@
 //! Experts conditioned on their rows, and their own predictions, on one rank or several.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::aggregation::Rule;
 use super::beyond::{Beyond, Common};
 use super::expert::Expert;
-use super::near::Asked;
+use super::near::{self, Asked};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::Result;
@@ -15,6 +16,7 @@ use crate::models::blueprint::Blueprint;
 use crate::models::parts::{Data, Parts, Question, about, whole};
 use crate::models::posterior::Marginals;
 use crate::models::registry::Registry;
+use crate::serving::{self, Committee, Described, Own, Served};
 use crate::threads;
 
 /// The name of the communication expert in messages.
@@ -202,6 +204,41 @@ impl Conditioned {
         let rows = self.data().gather(&self.model.communication)?;
         let made = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
         Ok(self.common.get_or_init(|| made))
+    }
+
+    /// The experts in numbers, as a rule needs them.
+    pub(super) fn served(&self, rule: Rule) -> Result<Served> {
+        let (needs, all, mut arrays) = (rule.needs(), self.model.len(), BTreeMap::new());
+        let local = if needs.local || all == 1 { all } else { 0 };
+        let latents = (0..local).map(|k| self.with(k, |expert| Ok(expert.latent(&format!("{k}."), &mut arrays))));
+        let mut found =
+            Committee { rule, experts: Vec::new(), common: None, augmented: Vec::new(), samples: Vec::new() };
+        found.experts = match latents.collect::<Result<std::result::Result<Vec<_>, String>>>()? {
+            Ok(experts) => experts,
+            Err(why) => return Ok(Served::refused(why)),
+        };
+        if needs.augmented {
+            match self.common_expert()?.latent("common.", &mut arrays) {
+                Ok(common) => found.common = Some(common),
+                Err(why) => return Ok(Served::refused(why)),
+            }
+            for k in 0..all {
+                let name = format!("{k}.");
+                found.augmented.push(match self.with_common(k)? {
+                    Augmented::Same => Own::Same,
+                    Augmented::Beyond(beyond) => beyond.own(&name, &mut arrays),
+                    Augmented::Whole(whole) => match whole.latent(&name, &mut arrays) {
+                        Ok(latent) => Own::Whole(latent),
+                        Err(why) => return Ok(Served::refused(why)),
+                    },
+                });
+                if rule == Rule::Near {
+                    let rows = near::sample(self, k)?.x.clone();
+                    found.samples.push(serving::keep(&mut arrays, &format!("{k}.sample"), rows));
+                }
+            }
+        }
+        Ok(Served { posterior: Described::Experts(found), arrays })
     }
 
     /// The prediction of the communication expert.

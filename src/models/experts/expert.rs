@@ -1,5 +1,7 @@
 //! The posterior of one expert, and the weights of its rows in it.
 
+use std::collections::BTreeMap;
+
 use burn::tensor::Tensor;
 
 use super::Shared;
@@ -8,6 +10,7 @@ use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::linalg::dense::{solve, view, view_mut};
+use crate::model_file::Array;
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::posterior::Posterior;
@@ -15,6 +18,7 @@ use crate::models::prior::Prior;
 use crate::models::sgpr::{Sgpr, SgprPosterior};
 use crate::products;
 use crate::scope::{Scope, to_f64};
+use crate::serving::Latent;
 
 /// An expert conditioned on its rows.
 #[derive(Debug)]
@@ -73,6 +77,18 @@ impl Expert {
         match self {
             Self::Exact(posterior) => Some(posterior),
             Self::Sparse(_) => None,
+        }
+    }
+
+    /// The expert in numbers, whose arrays have names that begin with `name`.
+    pub(super) fn latent(
+        &self,
+        name: &str,
+        arrays: &mut BTreeMap<String, Array>,
+    ) -> std::result::Result<Latent, String> {
+        match self {
+            Self::Exact(posterior) => posterior.latent(name, arrays),
+            Self::Sparse(sparse) => sparse.posterior.whitened().latent(name, arrays),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which experts are nearest to new rows, as the kernel measures distance.
 
+use cagey_base::aggregation::nearest_experts;
+
 use super::conditioned::Conditioned;
 use crate::error::Result;
 use crate::models::Observations;
@@ -8,8 +10,6 @@ use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
-/// The experts that predict a row by the rule `near`.
-const NEAR: usize = 8;
 /// The most rows of an expert that stand for all of its rows.
 const SAMPLE: usize = 64;
 
@@ -73,19 +73,16 @@ impl Conditioned {
 /// Errors of the kernel and of reading rows.
 fn nearest(experts: &Conditioned, x: &[f64]) -> Result<Vec<usize>> {
     let (model, d) = (experts.model(), experts.data().d());
-    let (m, t) = (model.len(), x.len() / d);
-    let most = threads::apart(m, |expert| {
-        let rows = &model.parts()[expert];
-        let some: Vec<usize> = rows.iter().copied().step_by(rows.len().div_ceil(SAMPLE)).collect();
-        correlations(experts, &experts.data().gather(&some)?, x)
-    })?;
-    let mut chosen = Vec::with_capacity(t * NEAR.min(m));
-    let mut order: Vec<usize> = (0..m).collect();
-    (0..t).for_each(|row| {
-        order.sort_unstable_by(|&a, &b| most[b][row].total_cmp(&most[a][row]).then(a.cmp(&b)));
-        chosen.extend(order.iter().take(NEAR));
-    });
-    Ok(chosen)
+    let t = x.len() / d;
+    let most = threads::apart(model.len(), |expert| correlations(experts, &sample(experts, expert)?, x))?;
+    Ok(nearest_experts(&most, t))
+}
+
+/// The rows that stand for all rows of an expert.
+pub(super) fn sample(experts: &Conditioned, expert: usize) -> Result<Observations> {
+    let rows = &experts.model().parts()[expert];
+    let some: Vec<usize> = rows.iter().copied().step_by(rows.len().div_ceil(SAMPLE)).collect();
+    experts.data().gather(&some)
 }
 
 /// The largest k(s, x)/√k(s, s) over the rows s of a sample, for each row of `x`.

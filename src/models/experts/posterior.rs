@@ -13,6 +13,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::parts::Data;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 use crate::suggest::nearest;
 
 /// The array in files with the expert of each row `[n]`.
@@ -179,6 +180,20 @@ impl Posterior for ExpertsPosterior {
              for joint samples fit one model of all rows"
                 .into(),
         ))
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        if self.experts.model().parts.shards().is_some() {
+            return Ok(Served::refused("its rows stay elsewhere"));
+        }
+        if self.entangled() {
+            let rule = self.rule;
+            return Ok(Served::refused(format!("the aggregation {rule} multiplies the covariances of all its rows")));
+        }
+        if !factor {
+            return Ok(Served::refused(posterior::NO_FACTOR));
+        }
+        self.experts.served(self.rule)
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

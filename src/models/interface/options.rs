@@ -148,11 +148,6 @@ pub trait ModelOptions: Debug + Send + Sync {
         None
     }
 
-    /// Whether files may hold what conditioning on the data computes, because reading it is cheaper.
-    fn stores_factor(&self) -> bool {
-        false
-    }
-
     /// The default prior of kernel variances, in units of the latent functions.
     fn variance_prior(&self, _likelihood: &dyn Likelihood) -> Option<params::Prior> {
         None

@@ -1,5 +1,7 @@
 //! The posterior of Laplace's approximation.
 
+use std::collections::BTreeMap;
+
 use super::LaplaceGp;
 use super::mode::Mode;
 use super::system::System;
@@ -11,6 +13,7 @@ use crate::models::posterior::{
     self, Correlated, Joint, Marginals, Posterior, SavedPosterior, combine, several, subtract_gram,
 };
 use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Change, Latent, Served, Weigh};
 
 /// f at the mode `[L, n]`.
 const MODE: &str = "posterior.mode";
@@ -164,6 +167,25 @@ impl Posterior for LaplacePosterior {
         let mut covariance = to_f64(prior.covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &self.system.whiten(0, &cross)?, rows);
         Ok(Joint { mean, covariance })
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        if self.model.likelihood.density().is_centred() {
+            return Ok(Served::refused(posterior::OF_CLASSES));
+        }
+        if !factor {
+            return Ok(Served::refused(posterior::NO_FACTOR));
+        }
+        let mut arrays = BTreeMap::new();
+        let latent = |(l, weights): (usize, &[f64])| {
+            let mut keep = |part: &str, values: Vec<f64>| serving::keep(&mut arrays, &format!("{l}.{part}"), values);
+            let names = ["x".into(), keep("weights", weights.to_vec()), keep("lower", self.system.factor(l).packed())];
+            let roots = keep("roots", self.system.roots(l).to_vec());
+            let prior = &self.model.priors[l.min(self.model.priors.len() - 1)];
+            Ok(Latent { change: Change::Times(roots), ..prior.latent(names, Weigh::Covariances)? })
+        };
+        let latents = self.weights.chunks_exact(self.data.n()).enumerate().map(latent).collect();
+        Ok(Served::latents(latents, arrays))
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

@@ -82,6 +82,11 @@ impl System {
         &self.roots[latent]
     }
 
+    /// The factor of `B_l`.
+    pub fn factor(&self, latent: usize) -> &Factor<f64> {
+        &self.factors[latent]
+    }
+
     /// `B_l⁻¹`, row-major `[n, n]`.
     pub fn inverse(&self, latent: usize) -> Vec<f64> {
         self.factors[latent].clone().inverse()

@@ -108,7 +108,8 @@ impl Sgpr {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
-        SgprPosterior::new(self.clone(), compute, self.process.factor(&scope)?, to_f64(square)?, to_f64(projected)?)
+        let (lower, square, projected) = (self.process.factor(&scope)?, to_f64(square)?, to_f64(projected)?);
+        Ok(SgprPosterior::new(self.clone(), compute, lower, square, projected)?.of_rows(data.n()))
     }
 }
 
@@ -157,7 +158,7 @@ impl GpModel for Sgpr {
 
     fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
         match self.restored(compute, saved)? {
-            Some(posterior) => Ok(Box::new(posterior)),
+            Some(posterior) => Ok(Box::new(posterior.of_rows(data.n()))),
             None => self.condition(compute, data),
         }
     }

@@ -57,10 +57,6 @@ impl ModelOptions for SgprOptions {
         true
     }
 
-    fn stores_factor(&self) -> bool {
-        true
-    }
-
     fn smaller(&self) -> Advice {
         Advice::from("choose fewer inducing inputs").about("SgprOptions::inducing")
     }

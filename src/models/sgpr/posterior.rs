@@ -14,6 +14,7 @@ use crate::models::posterior::{Joint, LeaveOneOut, Marginals, Posterior, SavedPo
 use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::params::all_finite;
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 
 /// The array in files with L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
 const SQUARE: &str = "posterior.square";
@@ -32,6 +33,8 @@ pub struct SgprPosterior {
     /// L⁻¹K_ZX W r `[m]`.
     projected: Vec<f64>,
     whitened: WhitenedPosterior,
+    /// The number of rows in the sums, if all of them were in this process.
+    rows: Option<usize>,
 }
 
 impl SgprPosterior {
@@ -50,7 +53,12 @@ impl SgprPosterior {
         solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
         let (z, prior) = ((model.process.inducing.internal(), model.process.d()), model.process.prior.clone());
         let whitened = WhitenedPosterior::new(prior, compute, z, lower.clone(), mean, Root::Lower(root));
-        Ok(Self { model, compute, lower, square, projected, whitened })
+        Ok(Self { model, compute, lower, square, projected, whitened, rows: None })
+    }
+
+    /// The same posterior, of so many rows.
+    pub(in crate::models) fn of_rows(self, rows: usize) -> Self {
+        Self { rows: Some(rows), ..self }
     }
 
     /// Conditions on k more observations without retraining, in O(m²k + m³) whatever the number of earlier rows.
@@ -62,7 +70,8 @@ impl SgprPosterior {
         let Moments { square, projected, .. } = self.model.moments(&scope, &more.batch(&scope))?;
         let add = |old: &[f64], new: Vec<f64>| old.iter().zip(new).map(|(old, new)| old + new).collect();
         let (square, projected) = (add(&self.square, to_f64(square)?), add(&self.projected, to_f64(projected)?));
-        Self::new(self.model.clone(), self.compute, self.lower.clone(), square, projected)
+        let grown = Self::new(self.model.clone(), self.compute, self.lower.clone(), square, projected)?;
+        Ok(Self { rows: self.rows.map(|rows| rows + more.n()), ..grown })
     }
 
     /// L with K_ZZ = L Lᵀ, row-major `[m, m]`.
@@ -132,10 +141,15 @@ impl Posterior for SgprPosterior {
         Ok(Some(Box::new(self.condition(more)?)))
     }
 
+    fn served(&self, _factor: bool) -> Result<Served> {
+        Ok(self.whitened.alone())
+    }
+
     fn saved(&self, factor: bool) -> Result<SavedPosterior> {
         let mut saved = SavedPosterior::default();
-        if factor {
-            let m = self.projected.len();
+        let (m, d) = (self.projected.len(), self.model.process.d());
+        // Sums that take no more room than the rows replace a pass over these.
+        if factor || self.rows.is_some_and(|rows| m * m <= rows * d) {
             let array =
                 |values: &[f64], shape: &[usize]| Array { shape: shape.into(), data: ArrayData::F64(values.into()) };
             saved.arrays.insert(SQUARE.into(), array(&self.square, &[m, m]));

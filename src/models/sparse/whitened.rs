@@ -6,6 +6,7 @@
 //! If the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U. Then T = UᵀL⁻¹ needs only one
 //! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
@@ -16,11 +17,13 @@ use crate::error::Result;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
+use crate::model_file::Array;
 use crate::models::functions::{Explains, Located, Pathwise, Squares};
 use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::models::prior::Prior;
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Latent, Served, Weigh};
 use crate::solvers::blocks::transposed;
 use crate::threads;
 
@@ -164,6 +167,30 @@ impl WhitenedPosterior {
         let mut weights = self.whitened.clone();
         solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
         weights
+    }
+
+    /// The posterior in numbers, whose arrays have names that begin with `name`.
+    pub(in crate::models) fn latent(
+        &self,
+        name: &str,
+        arrays: &mut BTreeMap<String, Array>,
+    ) -> std::result::Result<Latent, String> {
+        let m = self.whitened.len();
+        let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
+        let root = match &self.root {
+            Root::Lower(root) => serving::Root::Lower(keep("root", serving::packed(root, m, false))),
+            Root::Upper(root) => serving::Root::Upper(keep("root", serving::packed(root, m, true))),
+        };
+        let [points, weights] = [("points", &self.z), ("weights", &self.whitened)].map(|(p, v)| keep(p, v.clone()));
+        let lower = keep("lower", serving::packed(&self.lower, m, false));
+        Ok(Latent { root: Some(root), ..self.prior.latent([points, weights, lower], Weigh::Whitened)? })
+    }
+
+    /// This posterior alone in numbers.
+    pub(in crate::models) fn alone(&self) -> Served {
+        let mut arrays = BTreeMap::new();
+        let latents = self.latent("", &mut arrays).map(|latent| vec![latent]);
+        Served::latents(latents, arrays)
     }
 
     /// Rᵀa.

@@ -62,10 +62,6 @@ impl ModelOptions for SparseGridOptions {
         Ok(Box::new(SparseGrid::new(prior, &domain, *self)?))
     }
 
-    fn stores_factor(&self) -> bool {
-        true
-    }
-
     fn warnings(&self, rows: usize) -> Vec<Advice> {
         let slow = rows > MANY && self.combination != Combination::Union;
         let warning = slow.then(|| {

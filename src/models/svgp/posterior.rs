@@ -1,11 +1,14 @@
 //! The posterior of a variational GP.
 
+use std::collections::BTreeMap;
+
 use burn::tensor::Tensor;
 
 use crate::error::Result;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::posterior::{Joint, Marginals, Posterior, several};
 use crate::models::whitened::WhitenedPosterior;
+use crate::serving::Served;
 
 /// The posterior of an [`Svgp`](super::Svgp).
 #[derive(Debug, Clone)]
@@ -56,6 +59,13 @@ impl Posterior for SvgpPosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         self.only()?.predict_joint(x)
+    }
+
+    fn served(&self, _factor: bool) -> Result<Served> {
+        let mut arrays = BTreeMap::new();
+        let each = self.latents.iter().enumerate();
+        let latents = each.map(|(l, latent)| latent.latent(&format!("{l}."), &mut arrays)).collect();
+        Ok(Served::latents(latents, arrays))
     }
 
     fn needs_data(&self) -> bool {

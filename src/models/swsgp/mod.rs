@@ -30,6 +30,7 @@ use crate::linalg::dense::{product, solve, transpose, view, view_mut};
 use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 
 /// A variational GP with one latent function and unwhitened q(u − m(Z)) = N(m, S), where each row sees its H nearest
 /// inducing inputs.
@@ -338,6 +339,13 @@ impl Posterior for SwsgpPosterior {
             all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);
         }
         Ok(all)
+    }
+
+    fn served(&self, _factor: bool) -> Result<Served> {
+        if !self.model.union {
+            return Ok(Served::refused("each of its predictions factorises the covariance of its own neighbours"));
+        }
+        Ok(self.among(&(0..self.model.process.len() as u32).collect::<Vec<_>>())?.alone())
     }
 
     fn needs_data(&self) -> bool {

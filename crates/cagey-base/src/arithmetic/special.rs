@@ -2,7 +2,6 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
-use errorfunctions::RealErrorFunctions;
 use libm::erfc;
 use statrs::function::erf::erfc_inv;
 use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, digamma, ln_gamma};
@@ -57,10 +56,23 @@ pub fn log_normal_density(r: f64, variance: f64) -> f64 {
     -0.5 * (LN_TAU + variance.ln() + r * r / variance)
 }
 
+/// `exp(x²) erfc(x)` for x ≥ 0, which neither underflows nor cancels.
+pub fn scaled_erfc(x: f64) -> f64 {
+    if x < 25.0 {
+        // The square of the leading digits is exact, so that the exponential keeps its digits.
+        let lead = f64::from(x as f32);
+        return (lead * lead).exp() * ((x - lead) * (x + lead)).exp() * erfc(x);
+    }
+    // The asymptotic series, whose next term is below 1e-17.
+    let t = 0.5 / (x * x);
+    let series = 1.0 - t * (1.0 - 3.0 * t * (1.0 - 5.0 * t * (1.0 - 7.0 * t * (1.0 - 9.0 * t))));
+    series / (x * std::f64::consts::PI.sqrt())
+}
+
 /// `ln Φ(z)` and its slope `φ(z)/Φ(z)`.
 pub fn log_normal_cdf(z: f64) -> (f64, f64) {
     // Φ(−|z|) = ½ erfcx(|z|/√2) exp(−z²/2). Its first factor neither underflows nor cancels.
-    let scaled = 0.5 * (z.abs() * FRAC_1_SQRT_2).erfcx();
+    let scaled = 0.5 * scaled_erfc(z.abs() * FRAC_1_SQRT_2);
     let exponent = -0.5 * z * z;
     if z < 0.0 {
         return (scaled.ln() + exponent, FRAC_1_SQRT_TAU / scaled);

@@ -114,18 +114,29 @@ struct Triangle {
     upper: bool,
 }
 
-/// Mean and variance of a function at a row, before the variance is kept above its smallest share of the prior's.
+/// Mean and variance of a function at a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     /// The mean.
     pub mean: f64,
+    /// The variance, at least its smallest share of the prior's.
+    pub variance: f64,
+}
+
+/// What moments at a row consist of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// The prior mean.
+    pub level: f64,
+    /// The mean less the prior's.
+    pub shift: f64,
     /// The prior variance.
     pub prior: f64,
     /// The part of it that the data explain.
     pub explained: f64,
 }
 
-impl Moments {
+impl Part {
     /// The variance. A NaN stays a NaN.
     pub fn variance(&self) -> f64 {
         let (variance, floor) = (self.prior - self.explained, super::VARIANCE_FLOOR * self.prior);
@@ -206,22 +217,41 @@ impl Latent {
 }
 
 /// Rows that are compared with the points at once.
-const ROWS: usize = 64;
+pub(super) const ROWS: usize = 64;
 
 impl Ready {
     /// Means and variances at rows `x`, row-major.
     pub fn moments(&self, x: &[f64]) -> Vec<Moments> {
-        let mut room = Room::default();
-        let chunk = |x: &[f64]| {
-            let points = self.kernel.prepare(x, self.d);
-            let cross = points.cross(&self.fixed);
-            let rows = cross.chunks_exact(self.fixed.rows()).zip(points.diagonal()).zip(x.chunks_exact(self.d));
-            rows.map(|((c, prior), x)| self.at(c, prior, x, &mut room)).collect::<Vec<_>>()
-        };
-        x.chunks(ROWS * self.d).flat_map(chunk).collect()
+        let of = |part: &Part| Moments { mean: part.level + part.shift, variance: part.variance() };
+        x.chunks(ROWS * self.d).flat_map(|x| self.parts(x, None).iter().map(of).collect::<Vec<_>>()).collect()
     }
 
-    fn at(&self, c: &[f64], prior: f64, x: &[f64], room: &mut Room) -> Moments {
+    /// The parts of the moments at some rows, and the whitened covariances of each if they are asked for.
+    pub(super) fn parts(&self, x: &[f64], mut solved: Option<&mut Vec<Vec<f64>>>) -> Vec<Part> {
+        let mut room = Room::default();
+        let points = self.kernel.prepare(x, self.d);
+        let cross = points.cross(&self.fixed);
+        let rows = cross.chunks_exact(self.fixed.rows()).zip(points.diagonal()).zip(x.chunks_exact(self.d));
+        rows.map(|((c, prior), x)| {
+            let part = self.at(c, prior, x, &mut room);
+            if let Some(solved) = &mut solved {
+                solved.push(room.changed.clone());
+            }
+            part
+        })
+        .collect()
+    }
+
+    pub(super) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The number of whitened covariances.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    fn at(&self, c: &[f64], prior: f64, x: &[f64], room: &mut Room) -> Part {
         let s = &mut room.changed;
         s.clear();
         match &self.change {
@@ -240,7 +270,7 @@ impl Ready {
         solve_packed(&self.lower, s);
         let shift = if self.weigh == Weigh::Whitened { dot(&self.weights, s) } else { shift };
         let left = self.root.as_ref().map_or(0.0, |root| root.square(s, self.size, &mut room.spread));
-        Moments { mean: self.mean.at(x) + shift, prior, explained: dot(s, s) - left }
+        Part { level: self.mean.at(x), shift, prior, explained: dot(s, s) - left }
     }
 }
 
@@ -259,7 +289,7 @@ impl Triangle {
 }
 
 /// Replaces b by L⁻¹b for the rows of L up to the diagonal.
-pub(crate) fn solve_packed(lower: &[f64], b: &mut [f64]) {
+pub(super) fn solve_packed(lower: &[f64], b: &mut [f64]) {
     let mut start = 0;
     for i in 0..b.len() {
         let (done, rest) = b.split_at_mut(i);
@@ -272,7 +302,7 @@ pub(crate) fn solve_packed(lower: &[f64], b: &mut [f64]) {
 const SUMS: usize = 16;
 
 /// Σ a b, in a few independent sums.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let b = &b[..a.len()];
     let (left, right) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a * b).sum();

@@ -1,15 +1,17 @@
 //! What a file says to a program that only predicts: a posterior in numbers, and its units.
 
+mod committee;
 mod latent;
 
 use std::collections::BTreeMap;
 
+pub use committee::{Committee, Experts, Own};
 pub use latent::{Change, Latent, Mean, Moments, Ready, Root, Weigh};
 use serde::{Deserialize, Serialize};
 
 use crate::likelihoods::Auxiliary;
 use crate::metrics::{Calibration, Temperature};
-use crate::model_file::Array;
+use crate::model_file::{Array, ArrayData};
 use crate::scale::{InputScale, TargetScale};
 
 /// The key of a document with a [`Description`].
@@ -28,8 +30,23 @@ pub const VARIANCE_FLOOR: f64 = 1e-13;
 pub enum Described {
     /// Independent latent functions.
     Latents(Vec<Latent>),
+    /// Experts that a rule combines.
+    Experts(Committee),
     /// It cannot be served, for this reason.
     Refused(String),
+}
+
+/// Adds an array that only serves, and returns its name.
+pub fn keep(arrays: &mut BTreeMap<String, Array>, name: &str, values: Vec<f64>) -> String {
+    let name = format!("{PREFIX}{name}");
+    arrays.insert(name.clone(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
+    name
+}
+
+/// The rows of a row-major triangle `[m, m]` within it, one after another.
+pub fn packed(square: &[f64], m: usize, upper: bool) -> Vec<f64> {
+    let row = |(i, row): (usize, &'_ [f64])| if upper { row[i..].to_vec() } else { row[..=i].to_vec() };
+    square.chunks_exact(m).enumerate().flat_map(row).collect()
 }
 
 /// A posterior and the arrays that it names.
@@ -39,6 +56,21 @@ pub struct Served {
     pub posterior: Described,
     /// Arrays that the file does not have for other reasons.
     pub arrays: BTreeMap<String, Array>,
+}
+
+impl Served {
+    /// A posterior that cannot be served.
+    pub fn refused(why: impl Into<String>) -> Self {
+        Self { posterior: Described::Refused(why.into()), arrays: BTreeMap::new() }
+    }
+
+    /// Independent latent functions, or why they cannot be served.
+    pub fn latents(latents: Result<Vec<Latent>, String>, arrays: BTreeMap<String, Array>) -> Self {
+        match latents {
+            Ok(latents) => Self { posterior: Described::Latents(latents), arrays },
+            Err(why) => Self::refused(why),
+        }
+    }
 }
 
 /// What a program that only predicts reads in the document of a model.

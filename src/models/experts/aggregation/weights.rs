@@ -8,29 +8,9 @@
 use faer::Side;
 use serde::{Deserialize, Serialize};
 
-use super::{Aggregated, Covariances, Experts};
+use super::{Aggregated, Covariances, Experts, Form};
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, registers, view, view_mut};
-
-/// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H and λ = σ². Eq. 44, as printed
-/// for exact experts, has λ = 1; the example `paper-distributed` shows how its weights explode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Form {
-    /// b = diag A, over one row of each expert, as the paper's text says.
-    Noise,
-    /// b_i = Σ_x y f_i(x), over all rows. If rows have noise variances of their own, they are first whitened,
-    /// that is, divided by their standard deviations. Then λ = 1.
-    Normal,
-}
-
-impl Form {
-    /// Whether the sums are over all rows rather than one row of each expert.
-    pub fn all_rows(self) -> bool {
-        self == Self::Normal
-    }
-}
 
 /// Sums over rows of products of the experts' predictions. Sums over parts of the rows add up.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,14 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::weights::Form;
 use crate::error::{Error, Result};
 
 /// How predictions of experts are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
 pub enum Rule {
     /// Product of experts: precisions add up, so that many experts together are overconfident
     Poe,
@@ -37,6 +35,25 @@ pub enum Rule {
     WeightsNoise,
     /// In each row the expert that knows most: the one with the least variance
     Nearest,
+}
+
+/// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H and λ = σ². Eq. 44, as printed
+/// for exact experts, has λ = 1; the example `paper-distributed` shows how its weights explode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// b = diag A, over one row of each expert, as the paper's text says.
+    Noise,
+    /// b_i = Σ_x y f_i(x), over all rows. If rows have noise variances of their own, they are first whitened,
+    /// that is, divided by their standard deviations. Then λ = 1.
+    Normal,
+}
+
+impl Form {
+    /// Whether the sums are over all rows rather than one row of each expert.
+    pub fn all_rows(self) -> bool {
+        self == Self::Normal
+    }
 }
 
 /// What a rule needs beside local means and variances and the prior variances.
@@ -114,7 +131,11 @@ impl Rule {
     }
 
     /// Refuses a rule that needs rows of several experts in one place.
-    pub(in crate::models::experts) fn check_apart(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for such a rule, with the others.
+    #[doc(hidden)]
+    pub fn check_apart(self) -> Result<()> {
         if !self.joins_rows() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use super::{Aggregated, Experts, Record, Rule};
 
 /// Precision Σ β_i/v_i, mean v Σ β_i μ_i/v_i (Hinton 2002; Cao and Fleet 2014; Deisenroth and Ng 2015, eqs. 6–10).
-pub(super) fn aggregate(rule: Rule, experts: &Experts) -> Aggregated {
+pub fn aggregate(rule: Rule, experts: &Experts) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {
         let prior = experts.prior[row];
@@ -58,12 +58,12 @@ impl Sums {
 }
 
 /// Precision Σ 1/v_i + (1 − M)/v** (Tresp 2000).
-pub(super) fn bcm(experts: &Experts) -> Aggregated {
+pub fn bcm(experts: &Experts) -> Aggregated {
     committee(experts, |_, _, _| 1.0)
 }
 
 /// Precision Σ β_i/v_i + (1 − Σ β_i)/v**, β_i = ½ (log v** − log v_i) (Deisenroth and Ng 2015, eqs. 19–22).
-pub(super) fn rbcm(experts: &Experts) -> Aggregated {
+pub fn rbcm(experts: &Experts) -> Aggregated {
     committee(experts, entropy)
 }
 
@@ -88,7 +88,7 @@ fn committee(experts: &Experts, share: impl Fn(f64, f64, &mut Record) -> f64) ->
 /// others (Liu, Cai, Wang and Ong 2018, *Generalized robust Bayesian committee machine*, eqs. 13–14). There the first
 /// augmented expert leads, which knows as much of a row as any if rows are shared out at random. Of experts of regions,
 /// `near`, it is the one that knows most of the row.
-pub(super) fn grbcm(communication: &Experts, experts: &Experts, near: bool) -> Aggregated {
+pub fn grbcm(communication: &Experts, experts: &Experts, near: bool) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {
         let prior = experts.prior[row];

@@ -1,0 +1,77 @@
+//! The distribution of a target.
+
+use cagey_base::metrics::{Predictive, TargetPrediction};
+use cagey_base::{Error, Result};
+
+/// The predictive distribution of one target, in its units.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Prediction {
+    /// A real target with gaussian noise, or an average of such predictions.
+    Real(Predictive),
+    /// A target under any other likelihood: counts, classes, shares.
+    Other(TargetPrediction),
+}
+
+impl Prediction {
+    pub(crate) fn average(parts: Vec<(f64, Self)>) -> Result<Self> {
+        let real = |(weight, part)| match part {
+            Self::Real(part) => Ok((weight, part)),
+            Self::Other(_) => Err(Error::Usage("averages are of models with gaussian targets".into())),
+        };
+        Ok(Self::Real(Predictive::Average(parts.into_iter().map(real).collect::<Result<_>>()?)))
+    }
+
+    /// The mean of the target; of classes, of their codes.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Real(own) => own.mean(),
+            Self::Other(own) => own.mean(),
+        }
+    }
+
+    /// Its standard deviation.
+    pub fn sd(&self) -> f64 {
+        match self {
+            Self::Real(own) => own.sd(),
+            Self::Other(own) => own.sd(),
+        }
+    }
+
+    /// The value that is not exceeded with probability `p`; of counts, the smallest such.
+    pub fn quantile(&self, p: f64) -> f64 {
+        match self {
+            Self::Real(own) => own.quantile(p),
+            Self::Other(own) => own.quantile(p),
+        }
+    }
+
+    /// The central interval that holds the target with this probability.
+    pub fn interval(&self, level: f64) -> [f64; 2] {
+        [0.5 * (1.0 - level), 0.5 * (1.0 + level)].map(|p| self.quantile(p))
+    }
+
+    /// The probability of at most `y`.
+    pub fn cdf(&self, y: f64) -> f64 {
+        match self {
+            Self::Real(own) => own.cdf(y),
+            Self::Other(own) => own.cdf(y),
+        }
+    }
+
+    /// The log density of `y`; of counts and classes, its log probability.
+    pub fn log_density(&self, y: f64) -> f64 {
+        match self {
+            Self::Real(own) => own.log_density(y),
+            Self::Other(own) => own.log_density(y),
+        }
+    }
+
+    /// The probability of each class, if targets are classes.
+    pub fn probabilities(&self) -> Option<Vec<f64>> {
+        match self {
+            Self::Real(_) => None,
+            Self::Other(own) => own.probabilities(),
+        }
+    }
+}
