@@ -1165,3 +1165,59 @@ fn estimated_objectives_have_an_error_and_move_with_the_seed() {
     assert!(error > 0.0 && one.loss != other.loss && (one.loss - other.loss).abs() < 6.0 * error, "{one:?} {other:?}");
     assert_eq!(trained(&repeated(), Settings::default()).summary.loss_error, None);
 }
+
+/// A short series with a period and noise of its own.
+fn series(k: usize, rows: usize) -> Dataset {
+    let mut state = 11 + k as u64;
+    let x: Vec<f64> = (0..rows).map(|i| 0.1 * i as f64).collect();
+    let y = x.iter().map(|x| ((1.0 + 0.1 * (k % 7) as f64) * x).sin() + 0.2 * uniform(&mut state)).collect();
+    Dataset::new(["t"], x).unwrap().with_target("y", y).unwrap()
+}
+
+fn uniform(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[test]
+fn many_small_models_train_together_as_they_would_alone() {
+    let tables: Vec<Dataset> = (0..9).map(|k| series(k, 30 + 3 * (k % 3))).collect();
+    let kernels = ["matern52", "rbf + linear", "periodic * matern32", "rq + constant", "matern52 + white", "wiener"];
+    for mean in ["zero", "linear"] {
+        let fits =
+            || tables.iter().enumerate().map(|(k, data)| Fit::new(data).kernel(kernels[k % 6]).mean(mean).steps(12));
+        let together = Fitted::fit_many(fits().collect());
+        for ((alone, together), data) in fits().map(Fit::run).zip(together).zip(&tables) {
+            let (alone, together) = (alone.unwrap(), together.unwrap());
+            assert!((alone.summary.loss - together.summary.loss).abs() < 1e-7 * (1.0 + alone.summary.loss.abs()));
+            let pairs = alone.predict(data).unwrap().into_iter().zip(together.predict(data).unwrap());
+            for (a, b) in pairs {
+                assert!((a.mean() - b.mean()).abs() < 1e-5 && (a.sd() - b.sd()).abs() < 1e-5, "{a:?} {b:?}");
+            }
+        }
+    }
+    // A failure is that of its own fit.
+    let mut fits: Vec<Fit> = tables.iter().map(|data| Fit::new(data).kernel("rbf").steps(3)).collect();
+    fits[4] = fits[4].clone().kernel("rubbish");
+    let found = Fitted::fit_many(fits);
+    assert!(found.iter().enumerate().all(|(k, found)| found.is_err() == (k == 4)));
+}
+
+#[test]
+#[ignore = "a timing: 200 models of 50 rows, together and one after another"]
+fn time_of_many_small_models() {
+    let tables: Vec<Dataset> = (0..200).map(|k| series(k, 50)).collect();
+    let fits = || tables.iter().map(|data| Fit::new(data).kernel("matern52 + linear")).collect::<Vec<_>>();
+    let timed = |run: &dyn Fn()| {
+        let start = std::time::Instant::now();
+        run();
+        start.elapsed().as_secs_f64()
+    };
+    for steps in [1, 100] {
+        let fits = || fits().into_iter().map(|fit| fit.steps(steps)).collect::<Vec<_>>();
+        let alone = timed(&|| fits().into_iter().for_each(|fit| drop(fit.run().unwrap())));
+        let together = timed(&|| drop(Fitted::fit_many(fits())));
+        let ratio = together / alone;
+        println!("{steps} steps: one after another {alone:.3} s, together {together:.3} s: {ratio:.3}");
+    }
+}

@@ -8,6 +8,9 @@ use super::{Calibrate, Fitted, Plan, Registry, Settings};
 use crate::data::{Dataset, Schema, TargetTransform, Warping};
 use crate::device::Compute;
 use crate::error::Result;
+use crate::models::exact::ExactOptions;
+use crate::models::exact::together::Meeting;
+use crate::models::options::Kind;
 use crate::models::options::ModelChoice;
 use crate::params::Belief;
 use crate::threads;
@@ -195,12 +198,19 @@ impl<'a> Fit<'a> {
 }
 
 impl Fitted {
-    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. So
-    /// the result of a fit does not depend on the others. A single fit runs on all threads.
+    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. Many
+    /// small exact models train side by side instead, and their objectives are evaluated as one graph. So the result of
+    /// a fit does not depend on the others. A single fit runs on all threads.
     ///
     /// # Errors
     /// Each fit has its own, as [`Fit::run`].
     pub fn fit_many(fits: Vec<Fit>) -> Vec<Result<Self>> {
+        if fits.len() >= MANY && fits.iter().all(Fit::is_small) {
+            let all: Result<Vec<_>> = fits.chunks(AT_ONCE).map(together).collect();
+            if let Ok(all) = all {
+                return all.into_iter().flatten().collect();
+            }
+        }
         if fits.len() > 1
             && current_num_threads() > 1
             && let Ok(all) = threads::apart(fits.len(), |i| Ok(fits[i].clone().run()))
@@ -210,4 +220,24 @@ impl Fitted {
         // One after another, also if the system has no more threads.
         fits.into_iter().map(Fit::run).collect()
     }
+}
+
+/// From so many fits on, evaluating them together pays.
+const MANY: usize = 4;
+/// The most fits that train at the same time.
+const AT_ONCE: usize = 256;
+/// The most rows of a fit that trains with others.
+const SMALL: usize = 256;
+
+impl Fit<'_> {
+    /// Whether it trains a small exact model, to which [`Fitted::fit_many`] gives a thread.
+    fn is_small(&self) -> bool {
+        self.settings.model.kind() == ExactOptions::NAME && self.data.n <= SMALL
+    }
+}
+
+/// Runs fits, a thread each, whose evaluations meet.
+fn together(fits: &[Fit]) -> Result<Vec<Result<Fitted>>> {
+    let meeting = Meeting::of(fits.len());
+    threads::apart_by(fits.len(), fits.len(), || meeting.lead(), |i| Ok(meeting.attend(|| fits[i].clone().run())))
 }

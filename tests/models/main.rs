@@ -19,6 +19,7 @@ mod ranks;
 mod row_files;
 mod shards;
 mod spread;
+mod stacked;
 mod state_space;
 mod suite;
 mod theorems;

@@ -11,7 +11,7 @@ use crate::device::transfers::{read, upload};
 use crate::device::{Compute, Precision, is_host};
 use crate::error::{Error, Result};
 use crate::linalg::host;
-use crate::params::{Constraint, Parameter, Parameters, all_finite};
+use crate::params::{Parameter, Parameters, all_finite};
 
 /// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device. A
 /// training scope records the operations on them, for [`gradient`](Scope::gradient).
@@ -180,11 +180,7 @@ impl Scope {
         let mut gradient: Vec<f64> = Vec::new();
         let free = parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
         for ((_, parameter), slope) in free.zip(slopes) {
-            let slope = match parameter.constraint() {
-                Constraint::Real => slope,
-                _ => slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s).collect(),
-            };
-            gradient.extend(parameter.freed(slope));
+            gradient.extend(parameter.raw_slope(slope));
         }
         Ok((value, gradient))
     }

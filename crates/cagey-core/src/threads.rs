@@ -196,8 +196,22 @@ pub fn map<I: IndexedParallelIterator, R: Send>(items: I, f: impl Fn(I::Item) ->
 /// The error of the first piece, in order, that fails; [`Error::Device`] if the system has no thread for it.
 #[doc(hidden)]
 pub fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + Sync) -> Result<Vec<R>> {
+    apart_by(rayon::current_num_threads(), count, || {}, work)
+}
+
+/// As [`apart`], by another number of threads, while this thread does what `meanwhile` says.
+///
+/// # Errors
+/// As [`apart`].
+#[doc(hidden)]
+pub fn apart_by<R: Send>(
+    workers: usize,
+    count: usize,
+    meanwhile: impl FnOnce(),
+    work: impl Fn(usize) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let workers = rayon::current_num_threads().min(count).max(1);
+    let workers = workers.min(count).max(1);
     let pools: Vec<ThreadPool> = (0..workers).map(|_| single()).collect::<Result<_>>()?;
     let take = || {
         let mut made = Vec::new();
@@ -215,6 +229,7 @@ pub fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + Sync) ->
     };
     let mut all: Vec<(usize, Result<R>)> = thread::scope(|scope| {
         let workers: Vec<_> = pools.iter().map(|pool| scope.spawn(|| pool.install(take))).collect();
+        meanwhile();
         let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
         joined.flatten().collect()
     });

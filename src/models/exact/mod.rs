@@ -5,6 +5,7 @@ mod leverage;
 mod options;
 mod paths;
 mod repeats;
+pub(crate) mod together;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,7 @@ use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Latent, Served, Weigh};
 use crate::solvers::blocks::transposed;
-use crate::train::{Observer, Outcome};
+use crate::train::{Evaluation, Observer, Outcome};
 
 /// What an exact GP minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -91,6 +92,10 @@ impl ExactGp {
 }
 
 impl Model for ExactGp {
+    fn together(&self, compute: Compute, batch: &Batch) -> Option<Result<Evaluation>> {
+        self.with_others(compute, batch)
+    }
+
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let n = batch.y.dims()[0];

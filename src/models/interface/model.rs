@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use crate::device::Precision;
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::models::Batch;
 use crate::params::Parameters;
 use crate::scope::{BUDGET, Scope};
+use crate::train::Evaluation;
 
 /// What every model offers to the trainer.
 pub trait Model: Parameters {
@@ -49,6 +50,12 @@ pub trait Model: Parameters {
     /// is the bound for inducing variables with noise.
     fn bears_jitter(&self) -> bool {
         false
+    }
+
+    /// The objective and its gradient in the free raw values, if it is evaluated together with those of other models
+    /// that train at the same time.
+    fn together(&self, _compute: Compute, _batch: &Batch) -> Option<Result<Evaluation>> {
+        None
     }
 
     /// Bytes of temporary memory that products may take for `rows` rows.

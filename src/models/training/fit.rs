@@ -94,12 +94,20 @@ pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
     batch: &Batch,
     chosen: Option<&Held>,
 ) -> Result<Evaluation> {
-    let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
-    let loss = match chosen {
-        Some(chosen) => model.objective_for(&scope, batch, chosen)?,
-        None => model.objective(&scope, batch)?,
+    let found = match chosen {
+        None => model.together(compute, batch),
+        Some(_) => None,
     };
-    let (loss, mut gradient) = scope.gradient(loss, model)?;
+    let alone = || {
+        let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
+        let loss = match chosen {
+            Some(chosen) => model.objective_for(&scope, batch, chosen)?,
+            None => model.objective(&scope, batch)?,
+        };
+        let (loss, gradient) = scope.gradient(loss, model)?;
+        Ok(Evaluation { loss, gradient })
+    };
+    let Evaluation { loss, mut gradient } = found.unwrap_or_else(alone)?;
     let priors = add_priors(model, &mut gradient);
     Ok(Evaluation { loss: loss + priors, gradient })
 }

@@ -189,6 +189,14 @@ impl Parameter {
         if self.tied && !self.fixed { vec![gradient.iter().sum()] } else { gradient }
     }
 
+    /// A gradient in the internal values as one in the raw values that an optimiser moves.
+    pub fn raw_slope(&self, slope: Vec<f64>) -> Vec<f64> {
+        self.freed(match self.constraint {
+            Constraint::Real => slope,
+            _ => slope.iter().zip(self.internal_slope()).map(|(g, s)| g * s).collect(),
+        })
+    }
+
     /// Values in standardised units, as tensors use them.
     pub fn internal(&self) -> Vec<f64> {
         match self.constraint {

@@ -41,6 +41,7 @@ pub use operations::explained::{Explained, Prepared};
 #[doc(hidden)]
 pub use operations::explained::{add_pairs, diagonal, from_products, mirror_pairs, of_rows};
 pub use operations::local::Neighbours;
+pub use operations::stacked;
 #[doc(hidden)]
 pub use operations::tiled;
 

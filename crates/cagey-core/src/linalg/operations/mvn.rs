@@ -31,7 +31,7 @@ pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>
     apply3(MvnNll, k, noise, r)
 }
 
-pub(in crate::linalg) struct MvnNll;
+pub(crate) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
     #[cfg(feature = "gpu")]

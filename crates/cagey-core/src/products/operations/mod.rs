@@ -9,5 +9,6 @@ pub mod matvec;
 pub mod moments;
 pub mod on_tensors;
 pub mod projected;
+pub mod stacked;
 pub mod tiled;
 pub mod whitened;
