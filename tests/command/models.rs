@@ -24,8 +24,18 @@ fn classes(folder: &Folder) {
     folder.write("classes.csv", format!("x,side\n{}\n", rows.join("\n")));
 }
 
-const POLICIES: [&str; 9] =
-    ["learned", "cg", "cholesky", "lanczos", "eigenvector", "random", "pseudo-input", "mixed", "preconditioned"];
+const POLICIES: [&str; 10] = [
+    "learned",
+    "cg",
+    "cholesky",
+    "rows",
+    "lanczos",
+    "eigenvector",
+    "random",
+    "pseudo-input",
+    "mixed",
+    "preconditioned",
+];
 
 #[test]
 fn as_many_actions_as_rows_are_the_exact_model() {
@@ -240,6 +250,29 @@ fn newtons_method_serves_every_command() {
     }
     folder.ok(&[&fit[..], &["--sites", "mode", "--steps", "5", "--exposure", "hours"]].concat());
     folder.fails(2, &[&fit[..], &["--policy", "gradient", "--unroll", "1"]].concat(), &["--policy learned"]);
+    let policy = ["--policy", "gradient", "--actions", "12", "--steps", "3", "--exposure", "hours"];
+    for how in [
+        &["--newton-steps", "4", "--actions-per-step", "3", "--keep", "5"][..],
+        &["--keep", "5", "--compression", "largest", "--stopping", "change"],
+    ] {
+        folder.ok(&[&fit[..], &policy, how].concat());
+        folder.ok(&["predict", "n.cagey", "counts.csv"]);
+    }
+    // Three actions in one step are all that there are.
+    let one = [&fit[..], &policy, &["--newton-steps", "1", "--actions-per-step", "3"]].concat();
+    assert!(folder.ok(&one).contains("3 actions"), "{}", folder.ok(&one));
+    let learned = [&fit[..], &["--policy", "learned", "--keep", "5", "--exposure", "hours"]].concat();
+    folder.fails(2, &learned, &["--keep is for another --policy than learned"]);
+    folder.fails(2, &[&fit[..], &["--compression", "largest"]].concat(), &["--keep"]);
+    let gaussian = [
+        &["fit", "counts.csv", "--target", "events", "--likelihood", "gaussian", "--model", "cagp"][..],
+        &["--actions", "8", "--steps", "3", "-o", "g.cagey"],
+    ]
+    .concat();
+    folder.fails(2, &[&gaussian[..], &["--policy", "cg", "--newton-steps", "3"]].concat(), &["than the Gaussian"]);
+    folder.fails(2, &[&gaussian[..], &["--policy", "cg", "--unroll", "2"]].concat(), &["choose 1"]);
+    folder.fails(2, &[&gaussian[..], &["--unroll", "1"]].concat(), &["--unroll", "other policies"]);
+    folder.ok(&[&gaussian[..], &["--policy", "cg", "--unroll", "1"]].concat());
     let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
     folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
     folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);

@@ -55,7 +55,7 @@ const OPTIONS: [(&str, &[&str]); 38] = [
     ("--bounds", &["noise=0.1..1", "lengthscale=1..1", "noise=..", "lengthscale=1e-90..1e90", "noise=2..1"]),
     ("--prior", &["noise=halfcauchy(1)", "lengthscale=gamma(2,1)", "noise=normal(0,0)", "x=lognormal(0,1)"]),
     ("--actions", &["1", "5", "1000000", "0"]),
-    ("--policy", &["cg", "cholesky", "random", "learned", "eigenvector"]),
+    ("--policy", &["cg", "cholesky", "rows", "random", "learned", "eigenvector"]),
     ("--inducing", &["1", "4", "0", "99999999"]),
     ("--neighbors", &["1", "3", "99999999999"]),
     ("--batch", &["1", "7", "100000000"]),

@@ -88,6 +88,26 @@ fn with_all_neighbours_it_is_the_unwhitened_svgp() {
     }
 }
 
+/// The paper's remark on its prior, and its Figure 1: if inducing values have their prior, f has its prior at every
+/// point, whichever of them it depends on.
+#[test]
+fn the_prior_of_f_is_the_same_for_any_neighbours() {
+    let (_, z) = observations();
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    for neighbours in [1, 3, 12] {
+        let mut gp = model(&z, neighbours, Covariance::Full, Gaussian::new(0.2));
+        gp.process.prior.mean = Mean::Zero;
+        gp.start_at_prior(F64).unwrap();
+        let said = gp.posterior(F64).predict(&points).unwrap();
+        assert_close("mean", &said.mean, &[0.0; 3], 1e-12);
+        assert_close("variance", &said.variance, &[1.0; 3], 1e-9);
+        // Something else than the prior shows.
+        gp.variational.root.set_raw(&gp.variational.root.raw().iter().map(|r| 0.5 * r).collect::<Vec<_>>()).unwrap();
+        let said = gp.posterior(F64).predict(&points).unwrap();
+        assert!(said.variance.iter().all(|variance| *variance < 1.0 - 1e-6), "{said:?}");
+    }
+}
+
 #[test]
 fn after_unions_a_row_sees_all_inducing_inputs() {
     let (_, z) = observations();

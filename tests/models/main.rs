@@ -14,6 +14,7 @@ mod newton_guarded;
 mod newton_learned;
 mod newton_low_rank;
 mod newton_several;
+mod newton_steps;
 mod race;
 mod ranks;
 mod row_files;

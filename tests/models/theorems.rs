@@ -1,6 +1,7 @@
 //! The papers' theorems on computation-aware and sparse posteriors, against dense arithmetic of their own.
 
 use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink};
 use cagey::means::Mean;
 use cagey::models::Observations;
 use cagey::models::cagp::{Actions, Cagp, IterativeCagp};
@@ -9,8 +10,9 @@ use cagey::models::prior::Prior;
 use cagey::models::sgpr::Sgpr;
 use cagey::params::Parameters;
 use cagey::scope::{Scope, to_f64};
+use cagey::solvers::Probes;
 use cagey::solvers::itergp::IterGpOptions;
-use cagey::solvers::policies::Eigenvector;
+use cagey::solvers::policies::{Eigenvector, Pivots, Policy, Random, Residual, UnitVector};
 
 use crate::{F64, assert_close, data, noise};
 
@@ -196,5 +198,130 @@ fn the_variance_of_svgp_leaves_an_error_out() {
         if inducing {
             assert!(worst > variance * 1.01, "{worst} for {variance}");
         }
+    }
+}
+
+/// The regression of a Newton step for two classes at latent values 0: pseudo-targets 4 (y − ½) with noise of variance
+/// 4, here with other variances for each row.
+fn regression(n: usize) -> Observations {
+    let noise = (0..n).map(|i| 4.0 + 0.5 * (i % 5) as f64).collect();
+    let y = (0..n).map(|i| if i % 3 == 0 { 2.0 } else { -2.0 } + 0.1 * i as f64).collect();
+    Observations::new(data(n, 2).x.clone(), 2, y, Some(noise)).unwrap()
+}
+
+/// The smallest learned noise, which is added to that of the rows.
+const LEAST: f64 = 2e-6;
+
+fn step(policy: impl Policy + Clone + 'static, actions: usize) -> IterativeCagp {
+    let options = IterGpOptions { relative: 1e-12, ..IterGpOptions::budget(actions) };
+    let mut gp = IterativeCagp::new(kernel(), Box::new(policy), options);
+    set(&mut gp, "likelihood.noise", LEAST);
+    gp
+}
+
+/// S of a step `[n, i]`.
+fn actions_of(gp: &IterativeCagp, data: &Observations) -> Matrix {
+    let scope = Scope::new(F64).unwrap();
+    let s = gp.chosen(&scope, &data.batch(&scope)).unwrap().actions;
+    let i = s.dims()[1];
+    to_f64(s).unwrap().chunks(i).map(<[f64]>::to_vec).collect()
+}
+
+/// Proposition A.3 of the paper on non-conjugate GPs: within a Newton step variances fall with every action.
+#[test]
+fn variances_fall_with_each_action_of_a_newton_step() {
+    let data = regression(16);
+    let policies: [Box<dyn Fn(usize) -> IterativeCagp>; 3] = [
+        Box::new(|actions| step(Residual, actions)),
+        Box::new(|actions| step(UnitVector { pivots: Pivots::Data }, actions)),
+        Box::new(|actions| step(Random { probes: Probes::Gaussian, seed: 3 }, actions)),
+    ];
+    for policy in policies {
+        let mut before = vec![1.0; 3];
+        for actions in 1..=12 {
+            let variance = policy(actions).posterior(F64, data.clone()).unwrap().0.predict(&POINTS).unwrap().variance;
+            assert!(variance.iter().zip(&before).all(|(now, before)| *now <= before + 1e-12), "{actions} actions");
+            before = variance;
+        }
+        assert!(before.iter().any(|variance| *variance < 0.97));
+    }
+}
+
+/// Propositions A.4 and A.5: after some actions S, the residual r = ŷ − K̂v is orthogonal to their span, and so is the
+/// error v* − v in the metric of K̂. v comes from the mean of the posterior, K v, and not from the solve.
+#[test]
+fn residual_and_error_vanish_in_the_span_of_the_actions() {
+    let n = 14;
+    let data = regression(n);
+    let column = |values: &[f64]| values.iter().map(|value| vec![*value]).collect::<Matrix>();
+    for actions in [1, 3, 4] {
+        for gp in [step(Residual, actions), step(UnitVector { pivots: Pivots::Largest }, actions)] {
+            let k = covariances(&gp.priors[0], &data.x, &data.x);
+            let mut noisy = k.clone();
+            let known = data.auxiliary.as_ref().unwrap();
+            noisy.iter_mut().enumerate().for_each(|(i, row)| row[i] += known[i] + LEAST);
+            let mean = gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap().mean;
+            let (v, _) = solved(&k, &column(&mean));
+            let product = times(&noisy, &v);
+            let residual: Matrix = data.y.iter().zip(&product).map(|(y, p)| vec![y - p[0]]).collect();
+            let size = residual.iter().map(|r| r[0].abs()).fold(0.0, f64::max);
+            assert!(size > 1e-3, "{actions} actions leave a residual");
+            let s = actions_of(&gp, &data);
+            for inner in times(&transposed(&s), &residual) {
+                assert!(inner[0].abs() < 1e-7, "residual along an action: {} of {size}", inner[0]);
+            }
+            // The K̂-orthogonal projection S (SᵀK̂S)⁻¹SᵀK̂ of the error.
+            let (best, _) = solved(&noisy, &column(&data.y));
+            let error: Matrix = best.iter().zip(&v).map(|(a, b)| vec![a[0] - b[0]]).collect();
+            let squares = times(&times(&transposed(&s), &noisy), &s);
+            let (weights, _) = solved(&squares, &times(&times(&transposed(&s), &noisy), &error));
+            for projected in times(&s, &weights) {
+                assert!(projected[0].abs() < 1e-7, "projection of the error: {}", projected[0]);
+            }
+        }
+    }
+}
+
+/// The same for Newton's method at its end: W⁻¹(g − v) is orthogonal to the span of the actions, which does not hold
+/// all of g − v.
+#[test]
+fn newtons_residual_vanishes_in_the_span_of_the_actions() {
+    let n = 14;
+    let y: Vec<f64> = (0..n).map(|i| f64::from(u8::from(i % 3 == 0))).collect();
+    let data = Observations::new(data(n, 2).x.clone(), 2, y, None).unwrap();
+    let gp = IterativeCagp::newton(kernel(), Bernoulli { link: BernoulliLink::Logit }, 2);
+    let k = covariances(&gp.priors[0], &data.x, &data.x);
+    let f = gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap().mean;
+    let (v, _) = solved(&k, &f.iter().map(|f| vec![*f]).collect());
+    let spread = |(f, (y, v)): (&f64, (&f64, &Vec<f64>))| {
+        let p = 1.0 / (1.0 + (-f).exp());
+        vec![(y - p - v[0]) / (p * (1.0 - p))]
+    };
+    let residual: Matrix = f.iter().zip(data.y.iter().zip(&v)).map(spread).collect();
+    let size = residual.iter().map(|r| r[0].abs()).fold(0.0, f64::max);
+    assert!(size > 1e-2, "{size}");
+    for inner in times(&transposed(&actions_of(&gp, &data)), &residual) {
+        assert!(inner[0].abs() < 1e-6 * size, "{} of {size}", inner[0]);
+    }
+}
+
+/// Proposition A.6 (eq. 12): without noise and with eigenvectors as actions, the variances at the rows add up to
+/// Tr K − Tr M.
+#[test]
+fn eigenvectors_take_their_eigenvalues_off_the_variances() {
+    let n = 12;
+    let data = data(n, 2);
+    for actions in [1, 3, 6] {
+        let gp = step(Eigenvector, actions);
+        let k = covariances(&gp.priors[0], &data.x, &data.x);
+        let s = actions_of(&gp, &data);
+        let (matrix, squares) = (times(&times(&transposed(&s), &k), &s), times(&transposed(&s), &s));
+        // Tr M for actions of unit length.
+        let trace: f64 = (0..actions).map(|j| matrix[j][j] / squares[j][j]).sum();
+        let left: f64 = gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap().variance.iter().sum();
+        let all: f64 = (0..n).map(|i| k[i][i]).sum();
+        // Noise of 2e-6 is left.
+        assert_close("trace", &[left], &[all - trace], 1e-5);
+        assert!(trace > 0.1);
     }
 }

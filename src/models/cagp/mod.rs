@@ -39,8 +39,8 @@ pub use actions::{Actions, Layout};
 pub use grow::EXACT_ROWS;
 pub use iterative::{Chosen, Differentiation, IterativeCagp};
 pub use learned::Cagp;
-pub use newton::{NewtonOptions, NewtonReport, Sites};
-pub use options::{ActionPolicy, CagpOptions};
+pub use newton::{Compression, NewtonOptions, NewtonReport, Sites, Stopping};
+pub use options::{ActionPolicy, CagpOptions, Newton};
 pub use posterior::CagpPosterior;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actions, Cagp, CagpObjective, IterativeCagp, NewtonOptions, SiteRule};
+use super::{
+    Actions, Cagp, CagpObjective, Compression, Differentiation, IterativeCagp, NewtonOptions, SiteRule, Stopping,
+};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -43,8 +45,40 @@ pub struct CagpOptions {
     pub first: Option<usize>,
     /// Where the sites of likelihoods other than the Gaussian are taken.
     pub sites: SiteRule,
-    /// Newton steps of these likelihoods that gradients go through; 0 holds the sites fixed.
+    /// Newton steps of these likelihoods that gradients go through; 0 holds the sites fixed. For Gaussian targets and a
+    /// policy, 1 lets gradients go through the whole solve.
     pub unrolled: usize,
+    /// How Newton's method of a policy goes.
+    pub newton: Newton,
+}
+
+/// What differs from the usual [`NewtonOptions`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Newton {
+    /// Most Newton steps.
+    pub steps: Option<usize>,
+    /// Most actions in one step.
+    pub per_step: Option<usize>,
+    /// How many directions to keep from step to step.
+    pub kept: Option<usize>,
+    /// Which ones.
+    pub compression: Compression,
+    /// When to end.
+    pub stopping: Stopping,
+}
+
+/// The change of f − m at which the steps end, as in the paper.
+const CHANGE: f64 = 0.01;
+
+impl Newton {
+    fn options(self, usual: NewtonOptions) -> NewtonOptions {
+        let Self { steps, per_step, kept, compression, stopping } = self;
+        let (steps, per_step) = (steps.unwrap_or(usual.steps), per_step.unwrap_or(usual.per_step));
+        let by_change = stopping == Stopping::Change;
+        let settled = if by_change { CHANGE } else { usual.settled };
+        NewtonOptions { per_step, kept, compression, stopping, settled, steps, explain: usual.explain && !by_change }
+    }
 }
 
 impl Default for CagpOptions {
@@ -60,6 +94,7 @@ impl Default for CagpOptions {
             first: None,
             sites: SiteRule::Expectation,
             unrolled: 0,
+            newton: Newton::default(),
         }
     }
 }
@@ -82,7 +117,7 @@ impl CagpOptions {
     }
 
     /// The policy that chooses actions in a solve. Learned actions have none.
-    fn chosen(&self, kernel: &Kernel, context: &Context) -> Result<Option<Box<dyn Policy>>> {
+    fn chosen(&self, kernel: &Kernel, latents: usize, context: &Context) -> Result<Option<Box<dyn Policy>>> {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
         let first = self.rank();
         Ok(Some(match self.policy {
@@ -91,6 +126,15 @@ impl CagpOptions {
             ActionPolicy::Gradient => Box::new(Gradient { per_class: false }),
             ActionPolicy::ClassGradients => Box::new(Gradient { per_class: true }),
             ActionPolicy::Cholesky => rows(),
+            // A row has a latent value of each function, and values are stored function after function.
+            ActionPolicy::Rows => {
+                let n = context.data.n();
+                let pivots = match latents {
+                    1 => Pivots::Data,
+                    _ => Pivots::Given((0..n).flat_map(|row| (0..latents).map(move |l| l * n + row)).collect()),
+                };
+                Box::new(UnitVector { pivots })
+            }
             ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
             ActionPolicy::Eigenvector => Box::new(Eigenvector),
             ActionPolicy::Random => Box::new(Random { probes: Probes::Gaussian, seed: context.seed }),
@@ -110,6 +154,7 @@ impl CagpOptions {
     fn relative(&self, known: bool) -> f64 {
         let by_residual = match self.policy {
             ActionPolicy::Learned
+            | ActionPolicy::Rows
             | ActionPolicy::Cholesky
             | ActionPolicy::Eigenvector
             | ActionPolicy::Random
@@ -135,6 +180,8 @@ pub enum ActionPolicy {
     Cg,
     /// Rows by pivoted Cholesky (CaGP-Chol)
     Cholesky,
+    /// Rows in their order: a subset of the data
+    Rows,
     /// Lanczos vectors from the targets
     Lanczos,
     /// Eigenvectors of the largest eigenvalues
@@ -165,6 +212,7 @@ setters!(CagpOptions {
     first: Option<usize>,
     sites: SiteRule,
     unrolled: usize,
+    newton: Newton,
 });
 
 impl Kind for CagpOptions {
@@ -181,7 +229,7 @@ impl ModelOptions for CagpOptions {
         if known {
             self.few_enough(n)?;
         }
-        let Some(chosen) = self.chosen(&prior.kernel, context)? else {
+        let Some(chosen) = self.chosen(&prior.kernel, likelihood.latents(), context)? else {
             // Rows that came after training have actions that are not learned.
             let learned = context.saved.and_then(|saved| saved.parameters.iter().find(|own| own.name == "actions"));
             let actions = match learned {
@@ -195,8 +243,9 @@ impl ModelOptions for CagpOptions {
         let model = IterativeCagp::boxed(prior, likelihood, chosen, options);
         let explain =
             matches!(policy, ActionPolicy::Gradient | ActionPolicy::ClassGradients | ActionPolicy::Preconditioned);
-        let newton = NewtonOptions { explain, ..model.newton };
-        Ok(Box::new(IterativeCagp { objective, sites, refresh, newton, ..model }))
+        let newton = self.newton.options(NewtonOptions { explain, ..model.newton });
+        let differentiation = if known && unrolled > 0 { Differentiation::Unrolled } else { Differentiation::Detached };
+        Ok(Box::new(IterativeCagp { objective, sites, refresh, newton, differentiation, ..model }))
     }
 
     fn check(&self, rows: usize) -> Result<()> {
@@ -242,7 +291,9 @@ impl ModelOptions for CagpOptions {
 
 #[cfg(feature = "command")]
 mod command {
-    use super::{ActionPolicy, CagpObjective, CagpOptions, Error, Result, RowOrder, SiteRule};
+    use super::{
+        ActionPolicy, CagpObjective, CagpOptions, Compression, Error, Newton, Result, RowOrder, SiteRule, Stopping,
+    };
     use crate::models::command::{Given, Offered, SolveArguments};
     use crate::values::{self, MOST};
 
@@ -285,9 +336,49 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
         /// Newton steps that are differentiated, with learned actions and likelihoods other than the Gaussian; 0 keeps
-        /// gradient and curvature for --refresh steps [default: 0]
+        /// gradient and curvature for --refresh steps. For Gaussian targets and another policy than learned, 1
+        /// differentiates the whole solve, which then takes place in every step [default: 0]
         #[arg(long, value_name = "STEPS", value_parser = values::count(0..=100))]
         unroll: Option<usize>,
+        #[command(flatten)]
+        newton: NewtonArguments,
+    }
+
+    /// The arguments of Newton's method: policies, and likelihoods other than the Gaussian.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct NewtonArguments {
+        /// Most Newton steps of a solve, for another policy than learned and likelihoods other than the Gaussian
+        /// [default: until the mean settles]
+        #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
+        newton_steps: Option<usize>,
+        /// New actions in one Newton step, likewise; 1 is best where products with the covariance matrix are the main
+        /// cost [default: a fiftieth of --actions]
+        #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
+        actions_per_step: Option<usize>,
+        /// Directions that are kept from one Newton step to the next, likewise: memory is so many times the rows
+        /// [default: all]
+        #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
+        keep: Option<usize>,
+        /// Which directions --keep keeps [default: information]
+        #[arg(long, value_name = "RULE", value_enum, requires = "keep")]
+        compression: Option<Compression>,
+        /// When the Newton steps of a solve end, likewise [default: settled]
+        #[arg(long, value_name = "RULE", value_enum)]
+        stopping: Option<Stopping>,
+    }
+
+    impl NewtonArguments {
+        /// The first option that is given.
+        fn given(&self) -> Option<&'static str> {
+            let all = [
+                ("--newton-steps", self.newton_steps.is_some()),
+                ("--actions-per-step", self.actions_per_step.is_some()),
+                ("--keep", self.keep.is_some()),
+                ("--stopping", self.stopping.is_some()),
+            ];
+            all.into_iter().find_map(|(name, given)| given.then_some(name))
+        }
     }
 
     impl Offered for CagpOptions {
@@ -296,7 +387,8 @@ mod command {
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
-            let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll } = arguments;
+            let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll, newton: steps } =
+                arguments;
             let newton = !given.gaussian();
             let (tolerance, unrolled) = (solves.tolerance(), unroll.is_some_and(|steps| steps > 0));
             let policy = policy.unwrap_or(match given.rows {
@@ -308,11 +400,18 @@ mod command {
             });
             let learned = policy == ActionPolicy::Learned;
             let most = if newton && !learned { MOST_BY_DEFAULT } else { given.rows.min(MOST_BY_DEFAULT) };
+            if let Some(option) = steps.given().filter(|_| learned || !newton) {
+                let problem =
+                    format!("{option} is for another --policy than learned and other likelihoods than the Gaussian");
+                return Err(Error::Usage(problem));
+            }
             let problem = match learned {
                 _ if sites.is_some() && !newton => "--sites is for other likelihoods than the Gaussian",
-                _ if unroll.is_some() && !(learned && newton) => {
-                    "--unroll is for --policy learned and other likelihoods than the Gaussian"
+                _ if unroll.is_some() && learned != newton => {
+                    "--unroll is for --policy learned with other likelihoods than the Gaussian, and for other policies \
+                     with the Gaussian"
                 }
+                false if unroll.is_some_and(|steps| steps > 1) => "--unroll: Gaussian targets need one solve; choose 1",
                 _ if unrolled && sites == Some(SiteRule::Expectation) => "--unroll is for --sites mode",
                 true if refresh.is_some() && !newton => {
                     "--refresh is for another --policy than learned: such actions change in every step"
@@ -336,8 +435,15 @@ mod command {
                         refresh: refresh.unwrap_or(if newton { 10 } else { 1 }),
                         tolerance,
                         first,
-                        sites: sites.unwrap_or(if unrolled { SiteRule::Mode } else { SiteRule::Expectation }),
+                        sites: sites.unwrap_or(if unrolled && newton { SiteRule::Mode } else { SiteRule::Expectation }),
                         unrolled: unroll.unwrap_or(0),
+                        newton: Newton {
+                            steps: steps.newton_steps,
+                            per_step: steps.actions_per_step,
+                            kept: steps.keep,
+                            compression: steps.compression.unwrap_or_default(),
+                            stopping: steps.stopping.unwrap_or_default(),
+                        },
                     });
                 }
             };

@@ -4,7 +4,7 @@ use super::linearised::{Linearised, State};
 use super::low_rank::{Inner, LowRank};
 use super::sites::Sites;
 use super::small::Small;
-use super::solve::{Problem, Solution};
+use super::solve::{Least, Problem, Solution};
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -45,7 +45,7 @@ impl Problem<'_> {
         (small, solution): (&mut Option<Small>, &mut Solution),
         (sites, above, near): (&Sites, &[f64], Option<(&LowRank, &Inner)>),
         (policy, actor): (&dyn Policy, &mut Box<dyn Actor>),
-        least: f64,
+        least: Least,
     ) -> Result<Option<Stop>> {
         let Solution { kv, v } = &solution;
         let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
@@ -55,7 +55,14 @@ impl Problem<'_> {
         if !norm.is_finite() {
             return Err(Error::NotFinite("an action of Newton's method".into()));
         }
-        if small.is_some() && norm <= least {
+        let small_enough = match least {
+            Least::Gradient(least) => norm <= least,
+            Least::Residual(least) => {
+                let residual = sites.spread(&s);
+                dot(&residual, &residual).sqrt() <= least
+            }
+        };
+        if small.is_some() && small_enough {
             return Ok(Some(Stop::Converged));
         }
         if norm == 0.0 {

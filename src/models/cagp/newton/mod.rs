@@ -30,7 +30,7 @@ mod unrolled;
 pub(super) use fixed::Fixed;
 pub(super) use linearised::Linearised;
 pub(super) use observed::Observed;
-pub use options::{NewtonOptions, NewtonReport};
+pub use options::{Compression, NewtonOptions, NewtonReport, Stopping};
 pub use sites::Sites;
 pub(super) use sites::of_row;
 pub(super) use small::Small;

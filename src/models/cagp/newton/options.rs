@@ -9,17 +9,49 @@ use crate::solvers::itergp::{SolveReport, Stop};
 /// Newton steps over which the actions are spread.
 const STEPS: usize = 50;
 
+/// Which directions compression keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum Compression {
+    /// Those that the data say most about, by the eigenvalues of SᵀKS against M, and that of the mean: two at least
+    #[default]
+    Information,
+    /// Those of the largest eigenvalues of M, as the paper has it (Algorithm 3), for orthonormal actions. They may be
+    /// directions of rows without curvature, which say nothing; what the mean has outside them is lost
+    Largest,
+}
+
+/// When Newton's method ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum Stopping {
+    /// When no more actions are taken and the latent values have settled
+    #[default]
+    Settled,
+    /// When a step changes f − m by a hundredth of its norm, as the paper has it (section B.2). A step's actions end
+    /// when ‖ŷ − m − K̂v‖ is below the tolerance, absolute or relative to ‖ŷ − m‖. Steps are taken in full, even if the
+    /// log posterior falls
+    Change,
+}
+
 /// How far Newton's method goes, besides the number of actions and the tolerance of any solve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewtonOptions {
     /// Most actions in one step: 1 is the best schedule if products with K are the main cost.
     pub per_step: usize,
-    /// How many directions to keep from step to step: those that the data say most about. None keeps all. Memory is n
-    /// times that.
+    /// How many directions to keep from step to step. None keeps all. Memory is n times that.
     pub kept: Option<usize>,
+    /// Which directions to keep.
+    pub compression: Compression,
+    /// When to end.
+    pub stopping: Stopping,
     /// The steps without new actions end when the largest change of f is at most this. The change is relative to the
     /// largest distance of f from the prior mean, or to 1. These steps converge quadratically for log-concave
-    /// likelihoods.
+    /// likelihoods. With [`Stopping::Change`] all steps end when ‖Δf‖ / ‖f − m‖ is at most this.
     pub settled: f64,
     /// Most steps.
     pub steps: usize,
@@ -33,7 +65,9 @@ impl NewtonOptions {
     /// themselves become as expensive.
     pub fn spread(actions: usize) -> Self {
         let per_step = actions.div_ceil(STEPS);
-        Self { per_step, kept: None, settled: 1e-7, steps: actions + 100, explain: false }
+        let (compression, stopping) = (Compression::default(), Stopping::default());
+        let (settled, steps) = (1e-7, actions + 100);
+        Self { per_step, kept: None, compression, stopping, settled, steps, explain: false }
     }
 }
 

@@ -5,7 +5,7 @@ use super::fixed::Fixed;
 use super::linearised::Linearised;
 use super::low_rank::LowRank;
 use super::observed::Observed;
-use super::options::{NewtonOptions, NewtonReport};
+use super::options::{NewtonOptions, NewtonReport, Stopping};
 use super::sites::Sites;
 use super::small::Small;
 use super::space::Space;
@@ -30,6 +30,19 @@ const LOST: f64 = 0.5;
 /// Whether the log posterior keeps what it gained from `start` to `now` if it goes to `then`.
 pub(super) fn keeps(start: f64, now: f64, then: f64) -> bool {
     then >= now - LOST * (now - start).abs()
+}
+
+/// Below what a step takes no more actions.
+#[derive(Clone, Copy)]
+pub(super) enum Least {
+    /// ‖g − v‖.
+    Gradient(f64),
+    /// ‖ŷ − m − K̂v‖.
+    Residual(f64),
+}
+
+fn norm(x: &[f64]) -> f64 {
+    dot(x, x).sqrt()
 }
 
 /// The result of Newton's method.
@@ -132,7 +145,8 @@ impl Problem<'_> {
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
             let (residual, scale) = self.residual(&sites, &v)?;
-            if residual <= self.relative * scale {
+            let by_change = options.stopping == Stopping::Change;
+            if residual <= self.relative * scale && !by_change {
                 stop = stop.or(Some(Stop::Converged));
             }
             let (before, mut reason) = (space.taken, None);
@@ -140,7 +154,10 @@ impl Problem<'_> {
             let solver = near.as_ref().zip(inner.as_ref());
             let mut solution = Solution::new(&space, small.as_ref());
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
-                let least = self.relative * scale;
+                let least = match by_change {
+                    true => Least::Residual(self.relative * norm(&sites.targets(&above)).max(1.0)),
+                    false => Least::Gradient(self.relative * scale),
+                };
                 let chooser = (policy, &mut actor);
                 reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above, solver), chooser, least)?;
                 if space.taken == self.budget {
@@ -163,16 +180,24 @@ impl Problem<'_> {
                     weights.iter().zip(&small.weights).map(|(from, to)| from + length * (to - from)).collect();
                 let (f, v) = self.place(&space, &weights);
                 let value = self.log_posterior(&f, &v);
-                (value >= least || (least.is_nan() && value.is_finite())).then_some((halving, weights, f))
+                let accepted = value >= least || ((least.is_nan() || by_change) && value.is_finite());
+                accepted.then_some((halving, weights, f))
             });
             let mut change = 0.0;
             if let Some((halving, moved, to)) = found {
                 let size = above.iter().fold(1.0f64, |size, h| size.max(h.abs()));
-                change = to.iter().zip(&f).map(|(to, from)| (to - from).abs()).fold(0.0, f64::max) / size;
+                let by: Vec<f64> = to.iter().zip(&f).map(|(to, from)| to - from).collect();
+                change = match by_change {
+                    true => norm(&by) / norm(&self.observed.above(&to)).max(f64::MIN_POSITIVE),
+                    false => by.iter().fold(0.0f64, |most, by| most.max(by.abs())) / size,
+                };
                 (weights, halvings) = (moved, halvings + halving);
             }
             if idle && change <= options.settled {
                 stop = stop.or(reason);
+            }
+            if by_change && change <= options.settled {
+                stop = stop.or(Some(Stop::Converged));
             }
             let left = self.budget.saturating_sub(space.taken);
             if !explained && idle && stop.is_some() && left > 0 && change <= options.settled {
@@ -186,9 +211,9 @@ impl Problem<'_> {
                 continue;
             }
             if let Some(count) = options.kept.filter(|count| space.len() > *count) {
-                weights = space.compress(&small, &weights, count.max(2))?;
+                weights = space.compress(&small, &weights, (count, options.compression))?;
             }
-            if (idle && stop.is_some() && change <= options.settled) || step >= options.steps {
+            if ((idle || by_change) && stop.is_some() && change <= options.settled) || step >= options.steps {
                 let At { f, v, mut sites, above, small } = self.at(&space, &weights)?;
                 let Some(mut small) = small else { break };
                 let (residual, scale) = self.residual(&sites, &v)?;
@@ -196,7 +221,7 @@ impl Problem<'_> {
                 // settled, pseudo-targets `f + W⁻¹v` make f the mean.
                 let (to, pull) = self.place(&space, &small.weights);
                 let start = self.observed.log_density(&self.observed.mean);
-                if !keeps(start, self.log_posterior(&f, &v), self.log_posterior(&to, &pull)) {
+                if !by_change && !keeps(start, self.log_posterior(&f, &v), self.log_posterior(&to, &pull)) {
                     sites.gradient = v;
                     small = space.at(&sites, &above)?.unwrap_or(small);
                 }

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::options::Compression;
 use super::sites::Sites;
 use super::small::Small;
 use crate::error::{Error, Result};
+use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::cagp::numbers::Numbers;
@@ -86,20 +88,30 @@ impl Space {
         Ok(energy(s, t))
     }
 
-    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and the
-    /// direction of the mean, which has these weights. Returns the mean's new weights.
-    pub fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
+    /// Keeps `count` directions. By information, they are those of the largest eigenvalues of `SᵀKS` against `M`, and
+    /// the direction of the mean, which has these weights; otherwise those of the largest eigenvalues of `M` against
+    /// `SᵀS`. Returns the mean's new weights.
+    pub fn compress(&mut self, small: &Small, weights: &[f64], (count, by): (usize, Compression)) -> Result<Vec<f64>> {
         let i = self.len();
-        let lower = small.factor.clone().lower();
-        let mut known = self.gram()?;
-        congruence::whiten(view(&lower, i), view_mut(&mut known, i));
-        let eigen = view(&known, i)
+        let (s, informed) = (view(&self.actions, self.n), by == Compression::Information);
+        let (factor, mut large, from_eigen) = if informed {
+            (small.factor.clone(), self.gram()?, count.max(2) - 1)
+        } else {
+            let lower = small.factor.clone().lower();
+            let [mut squares, mut matrix] = [vec![0.0; i * i], vec![0.0; i * i]];
+            product::set(view_mut(&mut squares, i), s, s.transpose(), 1.0);
+            product::set(view_mut(&mut matrix, i), view(&lower, i), view(&lower, i).transpose(), 1.0);
+            (Factor::new(squares, "SᵀS")?, matrix, count.max(1))
+        };
+        let lower = factor.clone().lower();
+        congruence::whiten(view(&lower, i), view_mut(&mut large, i));
+        let eigen = view(&large, i)
             .self_adjoint_eigen(faer::Side::Lower)
-            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of SᵀKS [{i}, {i}]")))?;
+            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of actions [{i}, {i}]")))?;
         registers::clear();
-        // Rows in the metric of M. The largest eigenvalues come last.
+        // Rows in the metric of M or SᵀS. The largest eigenvalues come last.
         let mut rows: Vec<Vec<f64>> =
-            (0..count - 1).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
+            (0..from_eigen).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
         let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();
         let (whole, size) = (mean.clone(), dot(&mean, &mean).sqrt());
         for _ in 0..2 {
@@ -109,14 +121,14 @@ impl Space {
             }
         }
         let rest = dot(&mean, &mean).sqrt();
-        if rest > f64::EPSILON * size {
+        if informed && rest > f64::EPSILON * size {
             rows.push(mean.into_iter().map(|m| m / rest).collect());
         }
         let kept_weights = rows.iter().map(|row| dot(row, &whole)).collect();
-        // U = L⁻ᵀQ, so that UᵀMU = I.
+        // U = L⁻ᵀQ, so that UᵀMU or UᵀSᵀSU is I.
         let kept = rows.len();
         let mut turned: Vec<f64> = (0..i * kept).map(|e| rows[e % kept][e / kept]).collect();
-        small.factor.solve_lower_transposed(&mut turned)?;
+        factor.solve_lower_transposed(&mut turned)?;
         for columns in [&mut self.actions, &mut self.products] {
             let mut fewer = vec![0.0; kept * self.n];
             product::set(view_mut(&mut fewer, self.n), view(&turned, kept).transpose(), view(columns, self.n), 1.0);

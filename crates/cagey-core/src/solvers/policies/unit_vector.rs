@@ -34,7 +34,10 @@ pub struct UnitVector {
 
 impl Policy for UnitVector {
     fn name(&self) -> &'static str {
-        "cholesky"
+        match self.pivots {
+            Pivots::Data | Pivots::Given(_) => "rows",
+            Pivots::Largest | Pivots::Gradient => "cholesky",
+        }
     }
 
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
