@@ -16,6 +16,7 @@ use std::f64::consts::{PI, SQRT_2, TAU};
 use cagey::Result;
 use cagey::burn::tensor::{Tensor, activation};
 use cagey::data::Dataset;
+use cagey::device::Precision;
 use cagey::fitted::{Fit, Fitted, Paths};
 use cagey::models::cagp::CagpOptions;
 use cagey::models::functions::PathOptions;
@@ -24,6 +25,9 @@ use cagey::train::{self, Evaluation, Objective, Optimizer, Step, TrainConfig};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal};
+
+#[path = "common/device.rs"]
+mod device;
 
 /// The box of the search.
 const LOW: [f64; 2] = [-5.0, 0.0];
@@ -62,7 +66,13 @@ fn table(places: &[[f64; 2]]) -> Result<Dataset> {
 fn fit(places: &[[f64; 2]]) -> Result<Fitted> {
     let model = CagpOptions::default().actions(places.len().min(ACTIONS));
     let config = TrainConfig::new(Optimizer::default(), 50);
-    Fit::new(&table(places)?).model(model).kernel("matern52(ard)").bounds("noise", 1e-4, 1.0).config(config).run()
+    Fit::new(&table(places)?)
+        .model(model)
+        .kernel("matern52(ard)")
+        .bounds("noise", 1e-4, 1.0)
+        .config(config)
+        .compute(device::asked(Precision::F64))
+        .run()
 }
 
 /// What a rule minimises: a function of places `[q, 2]` in the box.

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, InputScale, ReadOptions, Split, read_training};
-use cagey::device::Compute;
+use cagey::device::{Compute, Precision};
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, NegativeBinomial, Poisson, Prediction, RateLink, Targets};
 use cagey::means::Mean;
@@ -24,6 +24,11 @@ use cagey::plot::{Component, Components, Curve, Figure, Frame, Points};
 use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Model hourly counts with two likelihoods and compare their predictions.
 #[derive(Parser)]
@@ -49,6 +54,8 @@ struct Options {
     /// Seed of the split, the inducing inputs and the minibatches
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    device: Device,
 }
 
 /// Rows in the figure: five days.
@@ -115,6 +122,7 @@ fn targets(data: &Dataset) -> Result<&[f64]> {
 struct Fitted {
     scale: InputScale,
     model: Svgp,
+    compute: Compute,
 }
 
 impl Fitted {
@@ -138,15 +146,16 @@ impl Fitted {
         let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
         let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
         let mut progress = Progress::new();
-        let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [&mut progress])?;
+        let compute = options.device.compute(Precision::F64);
+        let outcome = minibatch::fit(&mut model, compute, &rows, &batches, &config, &mut [&mut progress])?;
         println!("  {} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
         println!("  likelihood                    {}", model.likelihood.text());
         println!("  kernel                        {}", model.processes[0].prior.kernel);
-        Ok(Self { scale, model })
+        Ok(Self { scale, model, compute })
     }
 
     fn predict(&self, x: &[f64]) -> Result<Vec<Prediction>> {
-        let latent = self.model.posterior(Compute::default())?.predict(&self.scale.apply(x)?)?;
+        let latent = self.model.posterior(self.compute)?.predict(&self.scale.apply(x)?)?;
         let pairs = latent.mean.iter().zip(&latent.variance);
         pairs.map(|(mean, variance)| self.model.likelihood.predict(&[*mean], &[*variance], None)).collect()
     }

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, InputScale, ReadOptions, Split, TargetKind, read_training};
-use cagey::device::Compute;
+use cagey::device::Precision;
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Targets};
 use cagey::means::Mean;
@@ -24,6 +24,11 @@ use cagey::plot::{Decision, Figure, Frame, Points};
 use cagey::train::{Adam, Optimizer, Outcome, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Classify points in the plane and draw the decision boundary and its uncertainty.
 #[derive(Parser)]
@@ -52,6 +57,8 @@ struct Options {
     /// Seed of the split, the inducing inputs and the minibatches
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    device: Device,
 }
 
 /// How the posterior is approximated.
@@ -168,9 +175,16 @@ fn variational(rows: &Observations, scale: &InputScale, options: &Options) -> Re
     let adam = Adam { rate: 0.05, schedule, ..Adam::default() };
     let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
     let batches = Minibatches { natural: Some(0.2), ..Minibatches::default() };
-    let outcome = minibatch::fit(&mut model, Compute::default(), rows, &batches, &config, &mut [&mut Progress::new()])?;
+    let outcome = minibatch::fit(
+        &mut model,
+        options.device.compute(Precision::F64),
+        rows,
+        &batches,
+        &config,
+        &mut [&mut Progress::new()],
+    )?;
     told("variational", &outcome, &model.processes[0].prior.kernel);
-    Ok(Box::new(model.posterior(Compute::default())?))
+    Ok(Box::new(model.posterior(options.device.compute(Precision::F64))?))
 }
 
 /// Trains kernel and mean by L-BFGS; every ten steps it chooses actions and sites again.
@@ -180,9 +194,10 @@ fn computation_aware(rows: &Observations, scale: &InputScale, options: &Options)
     let mut model = IterativeCagp::newton(kernel, likelihood, options.actions.min(rows.n()));
     (model.priors[0].mean, model.refresh) = (mean, 10);
     let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
-    let outcome = fit::fit(&mut model, Compute::default(), rows, &config, &mut [&mut Progress::new()])?;
+    let outcome =
+        fit::fit(&mut model, options.device.compute(Precision::F64), rows, &config, &mut [&mut Progress::new()])?;
     told("computation-aware", &outcome, &model.priors[0].kernel);
-    let (posterior, report) = model.posterior(Compute::default(), rows.clone())?;
+    let (posterior, report) = model.posterior(options.device.compute(Precision::F64), rows.clone())?;
     println!("{report}");
     Ok(Box::new(posterior))
 }

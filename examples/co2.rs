@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, Split, read_training};
+use cagey::device::Precision;
 use cagey::fitted::{Calibrate, Fitted, Registry, Settings};
 use cagey::metrics::{Predictive, score};
 use cagey::params::Prior;
@@ -13,6 +14,11 @@ use cagey::plot::{Component, Components, Curve, Figure, Frame, Points};
 use cagey::train::{Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Fit the CO₂ record, forecast its last ten years, draw the components.
 #[derive(Parser)]
@@ -29,6 +35,8 @@ struct Options {
     /// Years held out at the end
     #[arg(long, default_value_t = 10.0)]
     years: f64,
+    #[command(flatten)]
+    device: Device,
 }
 
 /// A smooth trend, a season of one year whose shape drifts over centuries, and irregularities of years (El Niño) and of
@@ -54,8 +62,9 @@ fn main() -> Result<()> {
     let (train, test) = (record.subset(&split.train), record.subset(&split.test));
     println!("{} weeks to learn from, {} to forecast, from {from:.1} to {last:.1}", train.n, test.n);
 
+    let compute = options.device.compute(Precision::F64);
     let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), (*prior).into())).collect();
-    let settings = Settings { kernel: KERNEL.into(), priors, calibrate: Calibrate::No, ..Settings::default() };
+    let settings = Settings { kernel: KERNEL.into(), priors, calibrate: Calibrate::No, compute, ..Settings::default() };
     let mut progress = Progress::new();
     let config = TrainConfig::default();
     let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut [&mut progress])?;

@@ -15,6 +15,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use cagey::Result;
 use cagey::data::Dataset;
+use cagey::device::Precision;
 use cagey::fitted::{Fit, Fitted, Registry};
 use cagey::kernels::registry::Registry as Kernels;
 use cagey::kernels::transform::ModuleTransform;
@@ -36,6 +37,9 @@ impl Network {
     }
 }
 
+#[path = "common/device.rs"]
+mod device;
+
 /// A table of the function with noise of standard deviation 0.05, at `n` places that begin at `first`.
 fn table(first: f64, n: usize) -> Result<Dataset> {
     let x: Vec<f64> = (0..n).map(|i| first + 6.0 * i as f64 / n as f64).collect();
@@ -45,6 +49,7 @@ fn table(first: f64, n: usize) -> Result<Dataset> {
 }
 
 fn main() -> Result<()> {
+    let compute = device::asked(Precision::F64);
     let device = Device::flex();
     device.seed(1);
     let network = ModuleTransform::new("network", Network::new(&device), 2, Network::forward)?;
@@ -52,9 +57,9 @@ fn main() -> Result<()> {
     let (data, test) = (table(-3.0, 80)?, table(-2.96, 80)?);
     let y = test.y.as_deref().unwrap_or_default();
 
-    let plain = Fit::new(&data).kernel("matern52").run()?;
+    let plain = Fit::new(&data).kernel("matern52").compute(compute).run()?;
     // In code: Kernel::parse("matern52", 2)?.transformed(network, 1).
-    let deep = Fit::new(&data).kernel("network(matern52)").registry(&registry).run()?;
+    let deep = Fit::new(&data).kernel("network(matern52)").registry(&registry).compute(compute).run()?;
     for (name, model) in [("matern52", &plain), ("network(matern52)", &deep)] {
         let scores = score(y, &model.predict(&test)?)?;
         println!("{name:<18} RMSE {:.4}, NLPD {:.3}", scores.rmse, scores.nlpd);

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, Split, TargetKind, read_training};
-use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::device::Precision;
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, Softmax, Targets};
 use cagey::metrics::{ReliabilityBin, confusion, reliability, score_classes};
@@ -18,6 +18,11 @@ use cagey::plot::{Figure, Frame, Reliability};
 use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Classify handwritten digits and draw how well the probabilities are calibrated.
 #[derive(Parser)]
@@ -43,9 +48,9 @@ struct Options {
     /// Seed of the split, the inducing inputs and the minibatches
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    device: Device,
 }
-
-const COMPUTE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
 
 fn main() -> Result<()> {
     cagey::memory::keep_freed();
@@ -61,7 +66,7 @@ fn main() -> Result<()> {
     // Pixels have one unit: they are not standardised one by one, and they share a lengthscale.
     let rows = Observations::new(train.x.clone(), train.d, targets(&train)?.to_vec(), None)?;
     let model = fit(&rows, labels.len(), &options)?;
-    let posterior = model.posterior(COMPUTE)?;
+    let posterior = model.posterior(options.device.compute(Precision::F32))?;
     let latents: Vec<Marginals> = posterior.latents().iter().map(|f| f.predict(&test.x)).collect::<Result<_>>()?;
     let probabilities = (0..test.n)
         .map(|i| {
@@ -106,7 +111,14 @@ fn fit(rows: &Observations, classes: usize, options: &Options) -> Result<Svgp> {
     let adam = Adam { rate: 0.1, schedule, ..Adam::default() };
     let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
     let batches = Minibatches { size: options.batch, natural: Some(0.1), ..Minibatches::default() };
-    let outcome = minibatch::fit(&mut model, COMPUTE, rows, &batches, &config, &mut [&mut Progress::new()])?;
+    let outcome = minibatch::fit(
+        &mut model,
+        options.device.compute(Precision::F32),
+        rows,
+        &batches,
+        &config,
+        &mut [&mut Progress::new()],
+    )?;
     println!("{} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
     println!("negative ELBO per image {:.4}; kernel {}", outcome.loss, model.processes[0].prior.kernel);
     Ok(model)

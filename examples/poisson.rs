@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, InputScale, ReadOptions, Split, read_training};
-use cagey::device::Compute;
+use cagey::device::Precision;
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, Poisson, Prediction, RateLink, Targets};
 use cagey::means::Mean;
@@ -22,6 +22,11 @@ use cagey::plot::{Curve, Figure, Frame, Points, Posterior1d};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Learn the rate of coal-mining disasters and draw it with its credible band.
 #[derive(Parser)]
@@ -50,6 +55,8 @@ struct Options {
     /// Seed of folds and inducing inputs
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    device: Device,
 }
 
 /// How the posterior is approximated.
@@ -103,6 +110,7 @@ impl Fitted {
     fn new(kind: Kind, data: &Dataset, options: &Options) -> Result<Self> {
         let scale = InputScale::fit(&data.x, 1)?;
         let rows = Observations::new(scale.apply(&data.x)?, 1, targets(data).to_vec(), None)?;
+        let compute = options.device.compute(Precision::F64);
         let mut likelihood = Poisson { link: RateLink::Exp };
         let level = likelihood.initialise(Targets { y: &rows.y, auxiliary: None });
         let mut kernel = Kernel::parse("matern52", 1)?;
@@ -120,18 +128,18 @@ impl Fitted {
                 let adam = Adam { rate: 0.05, ..Adam::default() };
                 let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
                 let batches = Minibatches { size: rows.n(), natural: Some(0.3), ..Minibatches::default() };
-                let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [])?;
+                let outcome = minibatch::fit(&mut model, compute, &rows, &batches, &config, &mut [])?;
                 (Box::new(model), outcome.loss)
             }
             Kind::ComputationAware => {
                 let mut model = IterativeCagp::newton(kernel, likelihood, options.actions.min(rows.n()));
                 (model.priors[0].mean, model.refresh) = (mean, 10);
                 let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
-                let outcome = fit::fit(&mut model, Compute::default(), &rows, &config, &mut [])?;
+                let outcome = fit::fit(&mut model, compute, &rows, &config, &mut [])?;
                 (Box::new(model), outcome.loss)
             }
         };
-        let posterior = model.condition(Compute::default(), rows)?;
+        let posterior = model.condition(compute, rows)?;
         Ok(Self { scale, model, posterior, loss })
     }
 

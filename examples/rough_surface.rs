@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cagey::Result;
-use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::device::Precision;
 use cagey::kernels::Kernel;
 use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::ordering::RowOrder;
@@ -22,6 +22,11 @@ use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
+
+#[path = "common/device.rs"]
+mod device;
+
+use device::Device;
 
 /// Train a computation-aware GP on a large generated surface.
 #[derive(Parser)]
@@ -44,9 +49,10 @@ struct Options {
     /// Seed of the data
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    device: Device,
 }
 
-const COMPUTE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
 const NOISE: f64 = 0.2;
 /// Number of rows that test the predictions.
 const TEST: usize = 2000;
@@ -55,6 +61,7 @@ fn main() -> Result<()> {
     cagey::memory::keep_freed();
     let options = Options::parse();
     cagey::threads::start(None)?;
+    let compute = options.device.compute(Precision::F32);
     let (x, height, y) = surface(options.rows + TEST, options.seed);
     let train = Observations::new(x[2 * TEST..].to_vec(), 2, y[TEST..].to_vec(), None)?;
     let train = train.permuted(&RowOrder::Tree.rows(&train, options.actions)?)?;
@@ -62,7 +69,7 @@ fn main() -> Result<()> {
     let mut model = Cagp::new(kernel, Actions::averages(train.n(), options.actions)?);
 
     let start = Instant::now();
-    fit::evaluate(&model, COMPUTE, &train.batch(&Scope::new(COMPUTE)?))?;
+    fit::evaluate(&model, compute, &train.batch(&Scope::new(compute)?))?;
     let step = start.elapsed().as_secs_f64();
     let minutes = step * options.steps as f64 / 60.0;
     println!("{} rows, {} actions: {step:.1} s a step, {minutes:.1} min in all", train.n(), options.actions);
@@ -73,13 +80,13 @@ fn main() -> Result<()> {
         .checkpoint(CheckpointPlan::every_steps(&options.checkpoint, 1))
         .fingerprint(format!("rough surface {} {} {}", options.rows, options.actions, options.seed));
     config.resume = options.checkpoint.exists().then(|| options.checkpoint.clone());
-    let outcome = fit::fit(&mut model, COMPUTE, &train, &config, &mut [&mut Losses])?;
+    let outcome = fit::fit(&mut model, compute, &train, &config, &mut [&mut Losses])?;
 
     println!("{}; objective per row {}", outcome.termination, outcome.loss);
     for (path, parameter) in model.parameters().into_iter().filter(|(path, _)| path != "actions") {
         println!("{path:<24} {:?}", parameter.values());
     }
-    let found = model.posterior(COMPUTE, train)?.predict(&x[..2 * TEST])?;
+    let found = model.posterior(compute, train)?.predict(&x[..2 * TEST])?;
     let squares = found.mean.iter().zip(&height).map(|(mean, f)| (mean - f).powi(2)).sum::<f64>();
     let within = |((mean, variance), f): ((&f64, &f64), &f64)| (mean - f).abs() < 1.96 * variance.sqrt();
     let covered = found.mean.iter().zip(&found.variance).zip(&height).filter(|pair| within(*pair)).count();

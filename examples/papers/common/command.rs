@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::device::{Compute, Precision};
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
+
+use super::device::Device;
 
 /// A figure or table.
 pub struct Item<O> {
@@ -36,12 +38,8 @@ pub struct Common {
     /// `split0`, `split1`, … [default: generated tables]
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
-    /// Device: flex, ndarray, wgpu, cuda or rocm
-    #[arg(long, value_name = "NAME", default_value = "flex")]
-    device: DeviceKind,
-    /// Number type: f32 or f64 [default: that of the paper]
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    device: Device,
     /// Pause each training after so many minutes; the same command goes on with it
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
@@ -85,7 +83,7 @@ impl<O> Job<O> {
 
     /// Device and number type.
     pub fn compute(&self, usual: Precision) -> Compute {
-        Compute::new(self.common.device, Some(self.common.dtype.unwrap_or(usual)))
+        self.common.device.compute(usual)
     }
 
     /// The configuration with the time limit.

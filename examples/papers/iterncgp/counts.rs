@@ -46,7 +46,11 @@ pub fn figure(job: &Job<Options>) -> Result<()> {
     let rows = job.size(&job.own.rows, [60, 100, 100]);
     let (compute, kernel) = (job.compute(Precision::F64), Kernel::parse("5.0 * rbf(0.1)", 1)?);
     let x = grid(0.0, 1.0, rows);
-    let f = sample(&kernel, &x, 1, 1e-8, &mut generator(0))?;
+    // The first function whose rate is one count or more on average, but not very many.
+    let (mut f, mut function) = (Vec::new(), 0);
+    while !(1.0..10.0).contains(&(f.iter().map(|f: &f64| f.exp()).sum::<f64>() / rows as f64)) {
+        (f, function) = (sample(&kernel, &x, 1, 1e-8, &mut generator(function))?, function + 1);
+    }
     let counts = Counts { kernel, x, f };
     let run = |policy: Box<dyn Policy>, actions: usize, per_step: usize, train: &Observations| {
         let gp = IterativeCagp::newton(counts.kernel.clone(), poisson(), actions);
@@ -63,8 +67,8 @@ pub fn figure(job: &Job<Options>) -> Result<()> {
             for actions in SCORED.into_iter().filter(|actions| *actions >= per_step && *actions <= rows) {
                 let mut excess = Vec::new();
                 for seed in job.seeds([2, 10, 10]) {
-                    let key =
-                        json!({ "policy": name, "per_step": per_step, "actions": actions, "rows": rows, "seed": seed });
+                    let key = json!({ "policy": name, "per_step": per_step, "actions": actions, "rows": rows, "function": function,
+                        "seed": seed });
                     excess.push(job.once(key, || {
                         let (train, test) = (counts.drawn(2 * seed)?, counts.drawn(2 * seed + 1)?);
                         let dense =

@@ -1,15 +1,23 @@
 //! Many inducing inputs: Figure 4, and the time of a step.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use cagey::Result;
 use cagey::device::Precision;
+use cagey::kernels::Kernel;
+use cagey::likelihoods::Gaussian;
+use cagey::models::gp_model::{GpModel, Training};
+use cagey::models::minibatch::Minibatches;
+use cagey::models::posterior::Posterior;
+use cagey::models::swsgp::Swsgp;
+use cagey::train::{Observer, Report};
 use serde_json::json;
 
 use crate::Options;
 use crate::common::command::Job;
-use crate::common::drawing::{line, pane};
-use crate::common::rows::{Task, standardised, surface};
+use crate::common::drawing::{line, pane, quantile};
+use crate::common::rows::{Task, generator, standardised, surface, uniform};
 use crate::common::training::Record;
 use crate::model::Size;
 
@@ -50,27 +58,23 @@ pub fn figure(job: &Job<Options>) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of a step and of a prediction by the number of inducing inputs, which are rows of a surface.
+/// Milliseconds of a step and of a prediction by the number of inducing inputs, which lie anywhere over a surface.
 pub fn time(job: &Job<Options>) -> Result<()> {
-    let inducing = job
-        .size(&job.own.inducing, [vec![100, 1000], vec![100, 1000, 10_000, 100_000], vec![100, 1000, 10_000, 100_000]]);
-    let (h, steps) = (job.size(&job.own.neighbors, [vec![16], vec![16], vec![16, 100]]), job.steps([30, 200, 1000]));
-    let rows = job.size(&job.own.rows, [2000, 120_000, 200_000]);
+    let counts = vec![100, 1000, 10_000, 100_000];
+    let inducing = job.size(&job.own.inducing, [vec![100, 1000], counts.clone(), counts]);
+    let (h, steps) = (job.size(&job.own.neighbors, [vec![16], vec![16], vec![16, 100]]), job.steps([30, 300, 10_000]));
+    let rows = job.size(&job.own.rows, [2000, 20_000, 1_000_000]);
     let (data, compute) = (surface(rows)?, job.compute(Precision::F32));
     let part = |from: usize, to: usize| data.subset(&(from..to).collect::<Vec<_>>());
-    let Task { train, test, sd } = standardised(&part(0, rows - 500), &part(rows - 500, rows), true)?;
-    let task = Task { train, test, sd };
+    let task = standardised(&part(0, rows - 500), &part(rows - 500, rows), true)?;
     let mut lines = Vec::new();
     for h in h {
         let (mut step, mut prediction) = (Vec::new(), Vec::new());
         for &m in &inducing {
-            let key = json!({ "inducing": m, "neighbours": h, "rows": rows, "steps": steps, "compute": compute });
-            let found: [f64; 4] =
-                job.once(key, || timed(job, Size { fixed: true, ..Size::swsgp(m, h) }, &task, steps))?;
-            let [build, t1, t2, error] = found;
-            println!(
-                "M = {m:>6}, H = {h}: {build:.1} s to start, {t1:.3} ms a step, {t2:.3} ms a prediction, RMSE {error:.4}"
-            );
+            let key = json!({ "inducing": m, "neighbours": h, "rows": rows, "steps": steps, "batch": job.own.batch,
+                "compute": compute });
+            let [start, t1, t2]: [f64; 3] = job.once(key, || timed(job, [m, h], &task, steps))?;
+            println!("M = {m:>6}, H = {h}: {start:.2} s to start, {t1:.3} ms a step, {t2:.3} ms a prediction");
             step.push(t1);
             prediction.push(t2);
         }
@@ -78,34 +82,42 @@ pub fn time(job: &Job<Options>) -> Result<()> {
         lines.push(line(format!("a step, H = {h}"), &at, &step));
         lines.push(line(format!("a prediction of one row, H = {h}"), &at, &prediction));
     }
-    job.panels("", ["fixed inducing inputs, variances only", "inducing inputs M", "ms"], true, &[pane("", lines)])
+    let title = "fixed inducing inputs, variances only";
+    job.panels("", [title, "inducing inputs M", "ms"], true, &[pane("", lines)])
 }
 
-/// Seconds until the first step, milliseconds of a step and of a prediction of one row, and the error.
-fn timed(job: &Job<Options>, size: Size, task: &Task, steps: usize) -> Result<[f64; 4]> {
-    use cagey::models::gp_model::Training;
-    let (start, compute) = (Instant::now(), job.compute(Precision::F32));
-    let mut model = job.build(size, task, 0)?;
-    let options = job.options(size);
-    let run = |model: &mut Box<dyn cagey::models::gp_model::GpModel>, steps: usize| {
-        let config = job.config(steps, 0);
-        let batches = options.minibatches();
-        let training =
-            Training { compute, data: &task.train, rows: &task.train, batches, config: &config, spread: None };
-        let start = Instant::now();
-        model.train(training, &mut [])?;
-        Ok::<_, cagey::Error>(start.elapsed().as_secs_f64())
-    };
-    // The search for the neighbours of all rows comes before the first step of each training.
-    let one = run(&mut model, 1)?;
-    let build = start.elapsed().as_secs_f64();
-    let all = run(&mut model, steps + 1)?;
-    let posterior = model.condition(compute, task.train.clone())?;
-    let start = Instant::now();
-    for row in task.test.x.chunks(task.test.d).take(50) {
-        posterior.predict(row)?;
+/// Notes when each step ended.
+#[derive(Default)]
+struct Clock(Vec<Instant>);
+
+impl Observer for Clock {
+    fn step(&mut self, _: &Report) -> ControlFlow<()> {
+        self.0.push(Instant::now());
+        ControlFlow::Continue(())
     }
-    let prediction = 1e3 * start.elapsed().as_secs_f64() / 50.0;
-    let error = crate::common::training::scored(&*posterior, &*model, task)?.error;
-    Ok([build, 1e3 * (all - one).max(0.0) / steps as f64, prediction, error])
+}
+
+/// Seconds until the first step, which searches for the neighbours of all rows, and medians of the milliseconds of a
+/// step and of a prediction of one row.
+fn timed(job: &Job<Options>, [m, h]: [usize; 2], task: &Task, steps: usize) -> Result<[f64; 3]> {
+    let (compute, d) = (job.compute(Precision::F32), task.train.d);
+    let z = uniform(m * d, -1.7, 1.7, &mut generator(1));
+    let kernel = Kernel::parse("matern52(0.3)", d)?;
+    let mut model = Swsgp::new(kernel, &z, d, h, Gaussian::new(0.1))?;
+    model.process.inducing.fixed = true;
+    let batches = Minibatches { size: job.own.batch, ..Minibatches::default() };
+    let config = job.config(steps, 0);
+    let (data, mut clock, start) = (&task.train, Clock::default(), Instant::now());
+    let training = Training { compute, data, rows: data, batches: Some(&batches), config: &config, spread: None };
+    model.train(training, &mut [&mut clock])?;
+    let first = clock.0.first().map_or(0.0, |first| (*first - start).as_secs_f64());
+    let each: Vec<f64> = clock.0.windows(2).map(|pair| 1e3 * (pair[1] - pair[0]).as_secs_f64()).collect();
+    let posterior = model.posterior(compute);
+    let mut predictions = Vec::new();
+    for row in task.test.x.chunks(d).take(50) {
+        let start = Instant::now();
+        posterior.predict(row)?;
+        predictions.push(1e3 * start.elapsed().as_secs_f64());
+    }
+    Ok([first, quantile(&each, 0.5), quantile(&predictions, 0.5)])
 }
