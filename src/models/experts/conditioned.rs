@@ -238,7 +238,7 @@ impl Conditioned {
                 }
             }
         }
-        Ok(Served { posterior: Described::Experts(found), arrays })
+        Ok(Served { posterior: Described::Experts(Box::new(found)), arrays })
     }
 
     /// The prediction of the communication expert.

@@ -57,7 +57,7 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
     then(&few[..numbers.len()])
 }
 
-/// Makes a type whose [`Formula`] is a log density: a likelihood for [`Custom`](super::Custom) in three lines. The
+/// Makes a type whose [`Formula`] is a log density: a likelihood for `Custom` in three lines. The
 /// expression is over [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters.
 ///
 /// ```

@@ -31,7 +31,7 @@ pub enum Described {
     /// Independent latent functions.
     Latents(Vec<Latent>),
     /// Experts that a rule combines.
-    Experts(Committee),
+    Experts(Box<Committee>),
     /// It cannot be served, for this reason.
     Refused(String),
 }
