@@ -65,3 +65,42 @@ fn losses_and_gradients_are_those_of_single_models() {
         }
     }
 }
+
+#[test]
+#[ignore = "a timing: objectives and gradients of 200 models of 50 rows, as one graph and one after another"]
+fn time_of_many_objectives() {
+    let (compute, d) = (Compute::default(), 1);
+    let models: Vec<(ExactGp, Observations)> = (0..200)
+        .map(|k| {
+            let x: Vec<f64> = (0..50).map(|i| 0.1 * f64::from(i)).collect();
+            let y = x.iter().map(|x| ((1.0 + 0.01 * f64::from(k)) * x).sin()).collect();
+            (ExactGp::new(Kernel::parse("matern52 + linear", d).unwrap()), Observations::new(x, d, y, None).unwrap())
+        })
+        .collect();
+    let member = |(model, data): &'static (ExactGp, Observations)| Member {
+        kernel: &model.prior.kernel,
+        mean: &model.prior.mean,
+        noise: &model.likelihood.noise,
+        x: &data.x,
+        y: &data.y,
+    };
+    let models: &'static [(ExactGp, Observations)] = Box::leak(models.into_boxed_slice());
+    let members: Vec<Member> = models.iter().map(member).collect();
+    let scope = Scope::new(compute).unwrap();
+    let batches: Vec<_> = models.iter().map(|(_, data)| data.batch(&scope)).collect();
+    let timed = |run: &dyn Fn()| {
+        let start = std::time::Instant::now();
+        run();
+        start.elapsed().as_secs_f64()
+    };
+    let (mut alone, mut together) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..9 {
+        alone = alone.min(timed(&|| {
+            for ((model, _), batch) in models.iter().zip(&batches) {
+                fit::evaluate(model, compute, batch).unwrap();
+            }
+        }));
+        together = together.min(timed(&|| drop(likelihoods(compute, &members, d).unwrap())));
+    }
+    println!("one after another {:.1} ms, together {:.1} ms: {:.3}", 1e3 * alone, 1e3 * together, together / alone);
+}

@@ -71,7 +71,8 @@ impl Calibration {
         let of_fold = |fold: usize| {
             let others: Vec<f64> = (0..z.len()).filter(|i| i % FOLDS != fold).map(|i| z[i]).collect();
             let shape = Mixture::fit(&others, tails);
-            let gain = |z: &f64| shape.log_density(*z) - normal.log_density(*z);
+            let (of_shape, of_normal) = (shape.log_densities(), normal.log_densities());
+            let gain = |z: &f64| of_shape(*z) - of_normal(*z);
             z.iter().skip(fold).step_by(FOLDS).map(gain).sum::<f64>()
         };
         let gain = each(FOLDS, &of_fold).into_iter().sum();

@@ -54,7 +54,8 @@ impl Mixture {
         let worth = |law: &Self| {
             let scales = if law.share == 0.0 { 1 } else { 3 };
             let numbers = scales + usize::from(law.parts[0].df.is_some());
-            let log_likelihood = some.iter().map(|z| law.log_density(*z)).sum::<f64>();
+            let of = law.log_densities();
+            let log_likelihood = some.iter().map(|z| of(*z)).sum::<f64>();
             log_likelihood - 0.5 * numbers as f64 * (count as f64).ln()
         };
         let double = |df: &Option<f64>| {
@@ -86,13 +87,21 @@ impl Mixture {
 
     /// The log density.
     pub fn log_density(&self, z: f64) -> f64 {
-        if self.share == 0.0 {
-            return self.parts[0].log_density(z);
+        self.log_densities()(z)
+    }
+
+    /// The log density of many values, without its constants for each.
+    pub(super) fn log_densities(&self) -> impl Fn(f64) -> f64 + use<> {
+        let (share, [first, second]) = (self.share, self.parts.map(|part| part.log_densities()));
+        let shares = [1.0 - share, share].map(f64::ln);
+        move |z| {
+            if share == 0.0 {
+                return first(z);
+            }
+            let (a, b) = (first(z) + shares[0], second(z) + shares[1]);
+            let most = a.max(b);
+            most + ((a - most).exp() + (b - most).exp()).ln()
         }
-        let [a, b] = self.parts.map(|part| part.log_density(z));
-        let (a, b) = (a + (1.0 - self.share).ln(), b + self.share.ln());
-        let most = a.max(b);
-        most + ((a - most).exp() + (b - most).exp()).ln()
     }
 
     /// The value that is not exceeded with probability `p`.
@@ -152,9 +161,10 @@ fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
     for _ in 0..STEPS {
         let parts = scales.map(|scale| StudentT { df, scale });
         let (mut squares, mut counts) = ([0.0; 2], [0.0; 2]);
+        let ([first, second], odds) = (parts.map(|part| part.log_densities()), (1.0 - share) / share);
         for z in sizes {
-            let [a, b] = parts.map(|part| part.log_density(*z));
-            let wide = 1.0 / (1.0 + ((1.0 - share) / share) * (a - b).exp());
+            let (a, b) = (first(*z), second(*z));
+            let wide = 1.0 / (1.0 + odds * (a - b).exp());
             for (k, weight) in [1.0 - wide, wide].into_iter().enumerate() {
                 let square = scales[k] * scales[k];
                 let worth = df.map_or(1.0, |df| (df + 1.0) / (df + z * z / square));

@@ -42,7 +42,10 @@ impl StudentT {
         if z.len() < 2 {
             return normal;
         }
-        let likelihood = |fit: &Self| z.iter().map(|z| fit.log_density(*z)).sum::<f64>();
+        let likelihood = |fit: &Self| {
+            let of = fit.log_densities();
+            z.iter().map(|z| of(*z)).sum::<f64>()
+        };
         let of = |log_df: f64| {
             let fit = Self { df: Some(log_df.exp()), scale: scale(z, log_df.exp(), normal.scale) };
             (likelihood(&fit), fit)
@@ -115,17 +118,25 @@ impl StudentT {
 
     /// The log density.
     pub fn log_density(&self, z: f64) -> f64 {
-        let t = z / self.scale;
-        let standard = match self.df {
-            None => -0.5 * (2.0 * PI).ln() - 0.5 * t * t,
-            Some(df) => {
-                ln_gamma(0.5 * (df + 1.0))
-                    - ln_gamma(0.5 * df)
-                    - 0.5 * (df * PI).ln()
-                    - 0.5 * (df + 1.0) * (t * t / df).ln_1p()
-            }
+        self.log_densities()(z)
+    }
+
+    /// The log density of many values, without its constants for each.
+    pub(super) fn log_densities(&self) -> impl Fn(f64) -> f64 + use<> {
+        let Self { df, scale } = *self;
+        let level = match df {
+            None => -0.5 * (2.0 * PI).ln(),
+            Some(df) => ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln(),
         };
-        standard - self.scale.ln()
+        let last = scale.ln();
+        move |z| {
+            let t = z / scale;
+            let standard = match df {
+                None => level - 0.5 * t * t,
+                Some(df) => level - 0.5 * (df + 1.0) * (t * t / df).ln_1p(),
+            };
+            standard - last
+        }
     }
 
     /// E|X − z|: `t (2F(t) − 1) + 2 f(t) (df + t²) / (df − 1)`, times the scale.
