@@ -13,13 +13,14 @@ use cagey::kernels::Kernel;
 use cagey::kernels::form::Form;
 use cagey::kernels::transform::InputTransform;
 use cagey::likelihoods::{Custom, Density, Formula, Likelihood, Row, Support};
+use cagey::models::cagp::{Differentiation, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::fit;
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Svgp;
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::scope::{Scope, gradient_in};
-use cagey::solvers::itergp::LinearSystem;
+use cagey::solvers::itergp::{IterGpOptions, LinearSystem};
 use cagey::solvers::policies::{Actor, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, SolveState, UnitVector};
 use cagey::{Error, Result};
 use common::{F64, data};
@@ -334,6 +335,45 @@ impl Actor for Short {
     fn next(&mut self, state: &dyn SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         Ok(Some(state.residual()?.narrow(0, 0, 3)))
     }
+}
+
+/// A policy with a parameter.
+#[derive(Debug, Clone)]
+struct Weighted(Parameter);
+
+impl Policy for Weighted {
+    fn name(&self) -> &'static str {
+        "weighted"
+    }
+
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
+        Residual.start(system, budget)
+    }
+
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![("weight".into(), &self.0)]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![("weight".into(), &mut self.0)]
+    }
+}
+
+#[test]
+fn parameters_of_a_policy_that_are_not_learned_are_told() {
+    let x: Vec<f64> = (0..20).map(|i| 0.2 * f64::from(i)).collect();
+    let y = x.iter().map(|x| x.sin()).collect();
+    let data = cagey::models::Observations::new(x, 1, y, None).unwrap();
+    let policy = Weighted(Parameter::positive("weight", Unit::None, &[1.0]));
+    let options = IterGpOptions::budget(4);
+    let mut model = IterativeCagp::new(Kernel::parse("rbf", 1).unwrap(), Box::new(policy), options);
+    let told = |model: &IterativeCagp| {
+        let warnings = cagey::models::diagnose::warnings(model, &data, &["x".to_string()]);
+        warnings.iter().any(|advice| advice.text.contains("policy.weight"))
+    };
+    assert!(told(&model));
+    model.differentiation = Differentiation::Unrolled;
+    assert!(!told(&model));
 }
 
 #[test]

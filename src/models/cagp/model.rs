@@ -1,6 +1,6 @@
 //! Computation-aware GPs as models that everything can use.
 
-use super::{Cagp, IterativeCagp, NewtonOptions};
+use super::{Cagp, Differentiation, IterativeCagp, NewtonOptions};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -99,6 +99,14 @@ impl GpModel for IterativeCagp {
     fn title(&self) -> String {
         let (most, policy, newton) = (self.options.actions, self.policy.name(), by_newton("and", &*self.likelihood));
         format!("Computation-aware Gaussian process with at most {most} actions by policy {policy}{newton}")
+    }
+
+    fn unlearned(&self) -> Vec<String> {
+        let own = self.policy.parameters().into_iter().filter(|(_, p)| !p.fixed);
+        match self.differentiation {
+            Differentiation::Detached => own.map(|(path, _)| format!("policy.{path}")).collect(),
+            Differentiation::Unrolled => Vec::new(),
+        }
     }
 
     latent_functions!();

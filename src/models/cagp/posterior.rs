@@ -88,6 +88,8 @@ pub struct CagpPosterior {
 
 /// Rows that are predicted at once.
 const CHUNK: usize = 1024;
+/// The most rows that are projected by dense actions one after another.
+const FEW: usize = 8;
 
 impl CagpPosterior {
     pub(super) fn new(
@@ -160,7 +162,9 @@ impl CagpPosterior {
 
     /// k(points, X) `[rows, n]` of one latent function, if there are few points.
     fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
-        if self.of.functions.0 > 1 {
+        // Dense actions are projected row by row, which pays for a few rows only.
+        let dense = self.actions.parts().any(|part| part.is_ok());
+        if self.of.functions.0 > 1 || (dense && points.dims()[0] > FEW) {
             return Ok(None);
         }
         self.prepared.anchors.cross(&self.prior().kernel, scope, (&self.data.x, self.data.d), points)

@@ -99,6 +99,11 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         fit::seconds(self, compute, rows)
     }
 
+    /// Free parameters that training leaves as they are, because the objective's gradient knows nothing of them.
+    fn unlearned(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the objective depends only on parameters and data, so that its values in two precisions can be compared.
     fn is_comparable(&self) -> bool {
         false

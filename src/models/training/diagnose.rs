@@ -25,6 +25,15 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let parameters = model.parameters();
     let mut found = Vec::new();
+    let unlearned = model.unlearned();
+    if !unlearned.is_empty() {
+        let text = format!(
+            "{} stayed as before: gradients hold the actions of a policy fixed. Fix what is not to be learned, or \
+             differentiate the solve (`Differentiation::Unrolled`)",
+            unlearned.join(", ")
+        );
+        found.push(text.into());
+    }
     let mean = data.y.iter().sum::<f64>() / data.n() as f64;
     let variance = data.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / data.n() as f64;
     let noise = parameters.iter().find(|(path, p)| path.ends_with("noise") && !p.fixed);

@@ -18,6 +18,9 @@ use crate::products::operations::dense;
 use crate::products::operations::matvec::{coefficients, features};
 use crate::scope::{Scope, to_f64};
 
+/// The most rows that are compared with packed features: four tiles. For more, packing costs little beside the rest.
+pub const MOST: usize = 4 * GROUP;
+
 /// The packed features of fixed rows under a fixed kernel. The first request for few rows computes them.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors(OnceLock<Option<Packed>>);
@@ -35,7 +38,7 @@ struct Packed {
 }
 
 impl Anchors {
-    /// k(x, anchors) `[rows, n]` in f64, row-major, for `x [rows, d]` with no more rows than a tile, and anchors
+    /// k(x, anchors) `[rows, n]` in f64, row-major, for `x [rows, d]` with no more rows than [`MOST`], and anchors
     /// `[n, d]`. None for more rows, for devices other than the CPU, and for kernels that cannot be lowered; use the
     /// other products there.
     ///
@@ -48,7 +51,7 @@ impl Anchors {
         (anchors, d): (&[f64], usize),
         x: &Tensor<2>,
     ) -> Result<Option<Vec<f64>>> {
-        if x.dims()[0] > GROUP {
+        if x.dims()[0] > MOST {
             return Ok(None);
         }
         let Some(x) = crate::products::lowered_wide(kernel, scope, x)? else { return Ok(None) };
