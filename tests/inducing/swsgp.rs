@@ -170,6 +170,21 @@ fn neighbours_are_the_nearest_in_scaled_space() {
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 3, Gaussian::new(0.1)).is_err());
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
     assert_eq!(nearest(&[0.0, 0.0], &[3.0, 0.0, 0.0, 1.0], 2, 5).each, 2, "all where there are fewer");
+    // Many points on a coarse grid, with ties, in descending and in any order, and one that is nowhere.
+    let mut state = 5;
+    for count in [1, 4, 50] {
+        let mut z: Vec<f64> = (0..400).map(|_| (3.0 * noise(&mut state)).round()).collect();
+        z[..100].sort_by(|a, b| b.abs().total_cmp(&a.abs()));
+        z[7] = f64::NAN;
+        let x = [0.4, -1.1, 9.0, 2.0];
+        let found = nearest(&x, &z, 2, count);
+        for (row, x) in x.chunks(2).enumerate() {
+            let far = |j: &u32| z[2 * *j as usize..][..2].iter().zip(x).map(|(z, x)| (z - x) * (z - x)).sum::<f64>();
+            let mut all: Vec<u32> = (0..200).collect();
+            all.sort_by(|a, b| far(a).total_cmp(&far(b)).then(a.cmp(b)));
+            assert_eq!(found.of(row), &all[..count], "{count} nearest of row {row}");
+        }
+    }
     // Mismatches are reported before the first step.
     let config = adam(0.01, 1);
     let mut gp = Swsgp::new(kernel.clone(), &[0.0; 4], 2, 1, Gaussian::new(0.1)).unwrap();

@@ -158,6 +158,26 @@ impl Swsgp {
         Ok(Active { z: self.process.z(scope), mean: scope.wide_value(&q.mean), spread })
     }
 
+    /// What some inducing inputs have of q and Z, as tensors without gradients.
+    fn of(&self, scope: &Scope, union: &[u32]) -> Active {
+        let (q, wide, u) = (&self.variational, scope.wide(), union.len());
+        let (m, d) = (self.process.len(), self.process.d());
+        let pick = |values: &[f64], width: usize| -> Vec<f64> {
+            union.iter().flat_map(|&i| &values[i as usize * width..][..width]).copied().collect()
+        };
+        let vector = |values: &[f64]| scope.matrix_in(&pick(values, 1), 1, u, wide).reshape([u]);
+        let spread = if q.is_diagonal() {
+            Spread::Diagonal(vector(q.root.raw()))
+        } else {
+            let mut rows = vec![0.0; u * m];
+            for (row, i) in rows.chunks_mut(m).zip(union.iter().map(|i| *i as usize)) {
+                row[..=i].copy_from_slice(&q.root.raw()[i * (i + 1) / 2..][..=i]);
+            }
+            Spread::Rows(scope.matrix_in(&rows, u, m, wide))
+        };
+        Active { z: scope.matrix(&pick(self.process.inducing.raw(), d), u, d), mean: vector(q.mean.raw()), spread }
+    }
+
     /// The shift of the means and the change of the variances of a batch, `[b]` each, and the mean divergence `[1]`.
     fn marginals(
         &self,
@@ -330,9 +350,10 @@ impl Posterior for SwsgpPosterior {
         let mut all = Marginals::default();
         let rows = (NUMBERS / model.neighbours.pow(2)).clamp(1, 1024);
         for chunk in x.chunks(rows * d) {
-            let neighbours = Arc::new(model.neighbours(self.compute, chunk)?);
+            // Rows see few of the inducing values, whatever their number: only these become tensors.
+            let (union, neighbours) = neighbours::union(&model.neighbours(self.compute, chunk)?);
             let points = scope.matrix(chunk, chunk.len() / d, d);
-            let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
+            let found = model.marginals(&scope, &points, model.of(&scope, &union), neighbours.into())?;
             let prior = to_f64(process.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let level = to_f64(process.prior.mean.at(&scope, &points)?)?;
             let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();

@@ -1,5 +1,7 @@
 //! The nearest inducing inputs of rows.
 
+use std::cmp::Ordering;
+
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
 
@@ -35,27 +37,53 @@ pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let count = count.min(z.len() / p);
     let lists = threads::map(x.par_chunks(ROWS * p), |rows| {
         // Compare a row of z with several rows of x while it is in the nearest cache.
-        let lists = rows.chunks_exact(p).map(|_| Vec::with_capacity(z.len() / p));
-        let mut found: Vec<Vec<(f64, u32)>> = lists.collect();
+        let mut found: Vec<Found> = rows.chunks_exact(p).map(|_| Found::new(count)).collect();
         for (z, j) in z.chunks_exact(p).zip(0..) {
             for (found, row) in found.iter_mut().zip(rows.chunks_exact(p)) {
-                found.push((squared_distance(row, z), j));
+                found.add(squared_distance(row, z), j);
             }
         }
-        found.into_iter().flat_map(|found| first(found, count)).collect::<Vec<u32>>()
+        found.into_iter().flat_map(Found::first).collect::<Vec<u32>>()
     });
     Neighbours { indices: lists.concat(), each: count }
 }
 
-/// The indices of the `count` least distances.
-fn first(mut found: Vec<(f64, u32)>, count: usize) -> impl Iterator<Item = u32> {
-    let order = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    if count < found.len() {
-        found.select_nth_unstable_by(count, order);
-        found.truncate(count);
+/// The least distances so far, with some more.
+struct Found {
+    pairs: Vec<(f64, u32)>,
+    count: usize,
+    /// No distance from here on is among the least: later indices lose ties.
+    bound: f64,
+}
+
+impl Found {
+    fn new(count: usize) -> Self {
+        // The largest number in the total order.
+        Self { pairs: Vec::with_capacity(2 * count), count, bound: f64::from_bits(i64::MAX as u64) }
     }
-    found.sort_unstable_by(order);
-    found.into_iter().map(|(_, j)| j)
+
+    /// Adds a distance; indices ascend.
+    fn add(&mut self, distance: f64, index: u32) {
+        if distance.total_cmp(&self.bound).is_ge() {
+            return;
+        }
+        self.pairs.push((distance, index));
+        if self.pairs.len() == 2 * self.count {
+            self.pairs.select_nth_unstable_by(self.count - 1, Self::order);
+            self.pairs.truncate(self.count);
+            self.bound = self.pairs[self.count - 1].0;
+        }
+    }
+
+    /// The indices of the least distances, nearest first.
+    fn first(mut self) -> impl Iterator<Item = u32> {
+        self.pairs.sort_unstable_by(Self::order);
+        self.pairs.into_iter().take(self.count).map(|(_, j)| j)
+    }
+
+    fn order(a: &(f64, u32), b: &(f64, u32)) -> Ordering {
+        a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+    }
 }
 
 /// All indices that occur, ascending, and the lists as places in that union.
