@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
-use cagey::data::{Dataset, Schema, Split, TargetTransform};
+use cagey::data::{Dataset, Schema, Split, TargetTransform, WarpKind, Warping};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::average::{AVERAGE, OF_MODELS, candidates};
 use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
@@ -454,4 +454,32 @@ fn beyond_rows_without_noise_the_kernel_of_the_highest_evidence_is_heard() {
     };
     let share = predictions.iter().zip(far.y.as_deref().unwrap()).filter(|row| held(*row)).count();
     assert!(share >= 36, "{share} of 40");
+}
+
+/// What trials choose for many rows whose target is `of` a heavy-tailed input and another one, with noise: how many
+/// models, and what is said.
+fn many(asked: Settings, of: impl Fn(f64, f64, f64) -> f64) -> (usize, Option<String>) {
+    let share = |i: usize, step: f64| (i as f64 * step).fract();
+    let z = |i: usize| 6.0 * share(i, 0.618_033_988_7) - 3.0;
+    let b = |i: usize| share(i, 0.754_877_666_2);
+    let x = (0..3600).flat_map(|i| [(2.0 * z(i)).sinh(), b(i)]).collect();
+    let noise = |i: usize| share(i, 0.569_840_290_9) - 0.5;
+    let y = (0..3600).map(|i| of(z(i), b(i), noise(i))).collect();
+    let data = Dataset::new(["a", "b"], x).unwrap().with_target("price", y).unwrap();
+    let plan = Plan::new(schema(&data), &data, asked, 0, &Registry::default()).unwrap();
+    (plan.models(), plan.said().map(str::to_string))
+}
+
+#[test]
+fn trials_on_regions_choose_transforms_of_many_rows() {
+    // Waves of equal width in asinh of the input, and errors in proportion to the target.
+    let waves = |z: f64, b: f64, noise: f64| ((2.0 * z).sin() + b + noise).exp();
+    let of = |kernel: &str| Settings { kernel: kernel.into(), ..Settings::default() };
+    let (models, said) = many(of(OF_MODELS), waves);
+    assert_eq!(models, 3);
+    assert!(said.unwrap().starts_with("the logarithm of `price` is modelled: it gains"));
+    let none = Settings { input_transform: Warping::all(WarpKind::None), ..of("average(models, log=false)") };
+    assert_eq!(many(none, waves), (2, None));
+    // Linear in the input as it is, with errors of one size.
+    assert_eq!(many(of(OF_MODELS), |z, b, noise| 500.0 + (2.0 * z).sinh() + b + noise), (2, None));
 }

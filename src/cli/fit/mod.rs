@@ -203,6 +203,7 @@ const LONG: f64 = 20.0;
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     device::on_gpu(plan.settings().compute)?.iter().for_each(|sentence| report::say(sentence));
     memory::check(plan)?;
+    plan.said().iter().for_each(|sentence| report::say(sentence));
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {
         report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));

@@ -108,7 +108,8 @@ fn kernel_help() -> String {
     let forms = "\
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
-  positive target; average(models): of sgpr and experts, for many rows
+  positive target; average(models): of sgpr and experts, for many rows, with
+  the logarithm or transformed inputs where trials gain by them
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
   matern12
@@ -221,6 +222,9 @@ impl ModelOptions {
             (Some(kernel), Some(TargetTransform::Identity)) if [AVERAGE, AUTO].contains(&kernel.trim()) => {
                 format!("{}(log=false)", kernel.trim())
             }
+            (Some(kernel), Some(TargetTransform::Identity)) if kernel.trim() == OF_MODELS => {
+                OF_MODELS.replace(')', ", log=false)")
+            }
             (Some(kernel), _) => kernel.clone(),
             (None, _) => Settings::default().kernel,
         }
@@ -278,7 +282,7 @@ impl ModelOptions {
     pub fn approximation(&self, likelihood: &str, rows: usize) -> Result<Option<String>> {
         let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
         let name = self.kind(likelihood, rows)?.command.instead_of_exact.filter(|_| !asked);
-        let several = self.kernel.as_deref() == Some(OF_MODELS);
+        let several = self.kernel_text().starts_with(OF_MODELS.trim_end_matches(')'));
         let name = name.map(|name| if several { "an average of sgpr and experts" } else { name });
         Ok(name.map(|name| format!("an exact model takes long for {rows} rows: fitting {name} (--model chooses)")))
     }

@@ -1,6 +1,7 @@
 //! The models that an average consists of.
 
-use crate::data::{Dataset, TargetTransform};
+use super::transforms::warped;
+use crate::data::{Dataset, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
 use crate::models::experts::ExpertsOptions;
@@ -16,6 +17,9 @@ const PLAIN: &str = "average(log=false)";
 /// The text that stands for a kernel and asks for an average of models for many rows, each with the default kernel.
 pub const OF_MODELS: &str = "average(models)";
 
+/// The same without the target's logarithm.
+const PLAIN_MODELS: &str = "average(models,log=false)";
+
 /// What an average consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::fitted) enum Asked {
@@ -24,29 +28,24 @@ pub(in crate::fitted) enum Asked {
         /// Whether these models may be among them.
         log: bool,
     },
-    /// Models for many rows.
-    Models,
+    /// Models for many rows, of the target's logarithm if `log` and if that pays.
+    Models {
+        /// Whether the logarithm may be taken.
+        log: bool,
+    },
 }
 
-impl Asked {
-    /// The settings of the members.
-    pub(in crate::fitted) fn candidates(self, settings: &Settings, data: &Dataset) -> Vec<Settings> {
-        match self {
-            Self::Kernels { log } => candidates(settings, data, log),
-            Self::Models => models(settings),
-        }
-    }
-}
-
-/// Experts, which know every detail near their own rows, and a sparse model, which knows what all rows have in common;
-/// each as `settings` say if they are for one of them. The kernel is the default one. Experts come first: their
-/// training ends sooner, and a sparse model gains from the parameters that they end at.
-fn models(settings: &Settings) -> Vec<Settings> {
+/// Experts, which know every detail near their own rows, perhaps also on transformed `inputs`, and a sparse model, which
+/// knows what all rows have in common; each as `settings` say if they are for one of them. The kernel is the default
+/// one. Experts come first: their training ends sooner, and others gain from the parameters that they end at.
+pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
         Settings { kernel: Settings::default().kernel, model, ..settings.clone() }
     };
-    vec![of("experts", ExpertsOptions::default().into()), of("sgpr", SgprOptions::default().into())]
+    let experts = of("experts", ExpertsOptions::default().into());
+    let more = inputs.map(|kind| warped(&experts, kind));
+    [experts].into_iter().chain(more).chain([of("sgpr", SgprOptions::default().into())]).collect()
 }
 
 /// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether
@@ -93,10 +92,11 @@ pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
     match text.as_str() {
         AVERAGE => Ok(Some(Asked::Kernels { log: true })),
         PLAIN => Ok(Some(Asked::Kernels { log: false })),
-        OF_MODELS => Ok(Some(Asked::Models)),
+        OF_MODELS => Ok(Some(Asked::Models { log: true })),
+        PLAIN_MODELS => Ok(Some(Asked::Models { log: false })),
         other if other.starts_with("average(") => Err(Error::Usage(format!(
-            "kernel `{}`: an average is written `{AVERAGE}`, `{PLAIN}` without models of the target's logarithm, or \
-             `{OF_MODELS}` for many rows",
+            "kernel `{}`: an average is written `{AVERAGE}`, or `{OF_MODELS}` for many rows; `{PLAIN}` and \
+             `{PLAIN_MODELS}` take no logarithm of the target",
             settings.kernel
         ))
         .about("Settings::kernel")),

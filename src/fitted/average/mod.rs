@@ -15,15 +15,17 @@
 mod candidates;
 mod mixed;
 mod train;
+mod transforms;
 
 use std::sync::Arc;
 
 pub use candidates::{AVERAGE, OF_MODELS, candidates, seconds};
-pub(super) use candidates::{Asked, TELL, asked};
+pub(super) use candidates::{Asked, TELL, asked, models};
 pub(super) use train::train;
+pub(super) use transforms::{Chosen, chosen};
 
 use super::{Fitted, LeftOut, Settings, Summary};
-use crate::data::{Dataset, TargetTransform};
+use crate::data::{Dataset, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
 use crate::metrics::Predictive;
 use crate::models::fit;
@@ -98,6 +100,10 @@ fn name(settings: &Settings, target: &str) -> String {
         // The kernels of series say what they are by themselves.
         kind if kind == usual().kind() || kind == StateSpaceOptions::NAME => settings.kernel.clone(),
         kind => format!("{kind} with {}", settings.kernel),
+    };
+    let kernel = match settings.input_transform.all {
+        None | Some(WarpKind::None) => kernel,
+        Some(kind) => format!("{kernel} on {kind}"),
     };
     match settings.target_transform {
         TargetTransform::Identity => kernel,
@@ -185,14 +191,13 @@ impl Fitted {
             return Err(Error::Usage("an average needs one model or more".into()));
         };
         let mut lead = heaviest.fitted.clone();
-        // Sparse models need none of their rows, and experts may have them in another order.
+        // Sparse models need none of their rows, and experts may have them in another order, or with other inputs.
         let closed = members.iter().all(|member| member.fitted.settings.model.kind() == usual().kind());
         let same = |Member { fitted, .. }: &Member| {
             fitted.members.is_empty()
                 && fitted.schema == lead.schema
-                && fitted.input_scale == lead.input_scale
                 && fitted.summary.rows == lead.summary.rows
-                && (fitted.data.x == lead.data.x || !closed)
+                && (!closed || (fitted.input_scale == lead.input_scale && fitted.data.x == lead.data.x))
         };
         if !members.iter().all(same) {
             return Err(Error::Usage("an average is of single models of the same rows and columns".into()));

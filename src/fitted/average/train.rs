@@ -20,7 +20,7 @@ use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig}
 
 /// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
 /// not depend on the number of threads. Models of many rows, some of which are set apart, have work for all threads:
-/// they are trained one after another, each from the parameters of the one before. A plan that fails is left out, with
+/// they are trained one after another, the others from the parameters of the first. A plan that fails is left out, with
 /// a warning.
 ///
 /// # Errors
@@ -74,8 +74,8 @@ pub(in crate::fitted) fn train(
         true => {
             let mut members: Vec<Result<(Member, Vec<f64>)>> = Vec::new();
             for k in 0..count {
-                let before = members.last().and_then(|last| last.as_ref().ok());
-                let next = member(k, before.map(|(last, _)| &last.fitted));
+                let before = members.iter().find_map(|before| before.as_ref().ok());
+                let next = member(k, before.map(|(first, _)| &first.fitted));
                 members.push(next);
             }
             members
@@ -115,7 +115,7 @@ pub(in crate::fitted) fn train(
 impl Fitted {
     /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median. A few such rows
     /// would decide the mean of an average.
-    fn explodes(&self) -> Result<bool> {
+    pub(super) fn explodes(&self) -> Result<bool> {
         if self.target_scale.transform == TargetTransform::Identity {
             return Ok(false);
         }

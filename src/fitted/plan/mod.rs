@@ -44,6 +44,8 @@ pub struct Plan {
     crew: Option<Arc<dyn Crew>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
+    /// What was chosen by trials.
+    said: Option<String>,
     /// The other models of an average.
     others: Vec<Plan>,
 }
@@ -75,14 +77,18 @@ impl Plan {
             return Self::average(schema, data, each, seed, registry);
         }
         match average::asked(&settings)? {
-            Some(asked) => {
-                let options = registry.models.options(&settings.model)?;
-                let closed = options.leaves_one_out();
-                if !closed && asked != average::Asked::Models {
+            Some(average::Asked::Models { log }) => {
+                let average::Chosen { settings, inputs, said } =
+                    average::chosen(&settings, log, (&schema, data), seed, registry)?;
+                let plan = Self::average(schema, data, average::models(&settings, inputs), seed, registry)?;
+                Ok(Self { said, ..plan })
+            }
+            Some(average::Asked::Kernels { log }) => {
+                if !registry.models.options(&settings.model)?.leaves_one_out() {
                     let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
                     return Err(average::unfit(&model));
                 }
-                Self::average(schema, data, asked.candidates(&settings, data), seed, registry)
+                Self::average(schema, data, average::candidates(&settings, data, log), seed, registry)
             }
             None => Self::single(schema, data, settings, seed, registry),
         }
@@ -122,7 +128,13 @@ impl Plan {
         Ok(Self { others: plans.collect(), ..first })
     }
 
-    fn single(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+    pub(in crate::fitted) fn single(
+        schema: Schema,
+        data: &Dataset,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
         let Some(share) = share_apart(&settings, data.n, registry)? else {
             enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
@@ -260,6 +272,7 @@ impl Plan {
             crew: registry.crew.clone(),
             weak_prior,
             warnings,
+            said: None,
             others: Vec::new(),
         })
     }
@@ -300,6 +313,11 @@ impl Plan {
     /// Rows that are kept from the training, for intervals and weights.
     pub fn apart(&self) -> Option<&Dataset> {
         self.apart.as_ref()
+    }
+
+    /// What was chosen for the data by trials, and what it gained, if anything.
+    pub fn said(&self) -> Option<&str> {
+        self.said.as_deref()
     }
 
     /// How many models are trained: several for an average.

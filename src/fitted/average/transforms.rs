@@ -1,0 +1,122 @@
+//! Transforms of the target and of the inputs of many rows, chosen by brief trainings on whole regions of the table.
+//!
+//! A sample of many rows does not show the detail that all of them show: cities on a map, for example, where ranks of
+//! a column pay. So the rows of a trial are those of a few boxes of the table, each box an expert's. What is compared
+//! is the evidence per row, in the target's units.
+
+use crate::data::{Dataset, InputScale, Schema, TargetTransform, WarpKind, Warping};
+use crate::error::Result;
+use crate::fitted::{Calibrate, Plan, Registry, Settings};
+use crate::models::Observations;
+use crate::models::experts::{ExpertsOptions, Partition};
+use crate::threads;
+use crate::train::{Optimizer, TrainConfig};
+
+/// Rows of a region, number of regions, and steps of a trial.
+const REGION: usize = 300;
+const REGIONS: usize = 6;
+const STEPS: usize = 25;
+/// The least gain in evidence that is worth a transform, in nats a row.
+const WORTH: f64 = 0.02;
+
+/// What trials choose for many rows.
+pub(in crate::fitted) struct Chosen {
+    /// With the logarithm of the target, if that gains evidence.
+    pub settings: Settings,
+    /// The transform of the inputs that is worth a member of its own.
+    pub inputs: Option<WarpKind>,
+    /// What the logarithm gains, in words.
+    pub said: Option<String>,
+}
+
+/// Tries transforms where none was asked for; the logarithm of a positive target with `log`. The rows of a trial say
+/// whether the logarithm pays. Of the inputs they only propose: with all rows, a transform that gained here may have
+/// broken what was linear.
+///
+/// # Errors
+/// Errors of the data.
+pub(in crate::fitted) fn chosen(
+    settings: &Settings,
+    log: bool,
+    (schema, data): (&Schema, &Dataset),
+    seed: u64,
+    registry: &Registry,
+) -> Result<Chosen> {
+    let mut found = Chosen { settings: settings.clone(), inputs: None, said: None };
+    let known = settings.auxiliary_column.is_some() || !settings.standardize;
+    let positive = data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
+    let log = log && positive && settings.target_transform == TargetTransform::Identity;
+    let inputs = settings.input_transform.is_auto();
+    if known || !(log || inputs) || data.n < 2 * REGION * REGIONS {
+        return Ok(found);
+    }
+    let rows = regions(data, seed)?;
+    let trial = Trial { schema, data: data.subset(&rows), seed, registry };
+    let mut all = vec![settings.clone()];
+    if log {
+        all.push(Settings { target_transform: TargetTransform::Log, ..settings.clone() });
+    }
+    let of_target = trial.evidence(&all)?;
+    let mut now = of_target[0];
+    if let Some(gain) = of_target.get(1).map(|of_log| now - of_log).filter(|gain| *gain > WORTH) {
+        now -= gain;
+        found.settings = all.swap_remove(1);
+        let (target, rows) = (&schema.target, rows.len());
+        found.said = Some(format!(
+            "the logarithm of `{target}` is modelled: it gains {gain:.2} nats a row on {rows} rows of {REGIONS} regions"
+        ));
+    }
+    if inputs {
+        let kinds = [WarpKind::Asinh, WarpKind::Ranks];
+        let of_inputs = trial.evidence(&kinds.map(|kind| warped(&found.settings, kind)))?;
+        let best = if of_inputs[1] < of_inputs[0] { 1 } else { 0 };
+        found.inputs = (of_inputs[best] < now).then_some(kinds[best]);
+    }
+    Ok(found)
+}
+
+/// The settings with a transform of all inputs.
+pub(super) fn warped(settings: &Settings, kind: WarpKind) -> Settings {
+    Settings { input_transform: Warping::all(kind), ..settings.clone() }
+}
+
+/// The rows of regions, boxes of about equal numbers of rows, evenly spaced among all boxes.
+fn regions(data: &Dataset, seed: u64) -> Result<Vec<usize>> {
+    let x = InputScale::fit(&data.x, data.d)?.apply(&data.x)?;
+    let rows = Observations::unchecked(x, data.d, vec![0.0; data.n], None);
+    let parts = Partition::Tree.split(&rows, &data.feature_names, data.n / REGION, seed)?;
+    let mut all: Vec<usize> =
+        (0..REGIONS).flat_map(|k| parts[parts.len() * (2 * k + 1) / (2 * REGIONS)].clone()).collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// What settings are tried on.
+struct Trial<'a> {
+    schema: &'a Schema,
+    data: Dataset,
+    seed: u64,
+    registry: &'a Registry,
+}
+
+impl Trial<'_> {
+    /// Minus the log evidence per row of some settings, side by side; infinite if they cannot be trained.
+    fn evidence(&self, all: &[Settings]) -> Result<Vec<f64>> {
+        threads::apart(all.len(), |k| Ok(self.of(&all[k]).unwrap_or(f64::INFINITY)))
+    }
+
+    /// Minus the log evidence per row, in the target's units; none if the settings cannot be trained, or if the mean
+    /// far from the data is useless.
+    fn of(&self, settings: &Settings) -> Option<f64> {
+        let model = ExpertsOptions::default().experts(Some(REGIONS)).into();
+        let kernel = Settings::default().kernel;
+        let settings = Settings { model, kernel, calibrate: Calibrate::No, store_factor: false, ..settings.clone() };
+        let plan = Plan::single(self.schema.clone(), &self.data, settings, self.seed, self.registry).ok()?;
+        let config = TrainConfig::new(Optimizer::default(), STEPS).seed(self.seed);
+        let fitted = plan.alone(&config, &mut []).ok()?;
+        let y = self.data.y.as_deref().unwrap_or_default();
+        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
+        let useful = !fitted.explodes().ok()?;
+        useful.then_some(fitted.summary.loss - jacobian).filter(|evidence| evidence.is_finite())
+    }
+}
