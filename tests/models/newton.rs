@@ -573,3 +573,36 @@ fn saved_posteriors_come_back_and_single_precision_follows() {
     };
     assert_close("loss", &[loss(F32)], &[loss(F64)], 1e-4);
 }
+
+#[test]
+fn more_counts_have_sites_at_the_mode_given_the_earlier_ones() {
+    let poisson = Poisson { link: RateLink::Exp };
+    let x: Vec<f64> = (0..30).map(|i| 0.2 * f64::from(i)).collect();
+    let count = |x: &f64| (1.0 + x.sin()).exp().floor();
+    let first = Observations::new(x.clone(), 1, x.iter().map(count).collect(), None).unwrap();
+    let new = vec![2.05, 6.4, 7.1];
+    let more = Observations::new(new.clone(), 1, vec![9.0, 0.0, 3.0], None).unwrap();
+    let gp = IterativeCagp::newton(Kernel::parse("rbf(0.9)", 1).unwrap(), poisson.clone(), 12);
+    let before = gp.posterior(F64, first).unwrap().0;
+    let after = before.updated(&more).unwrap().unwrap();
+    // The mode f of p(y | f) N(f; m, C) has f = m + C g, and the covariance is (C⁻¹ + W)⁻¹ there: (I + C W) Σ = C.
+    let (prior, found) = (before.predict_joint(&new).unwrap(), after.predict_joint(&new).unwrap());
+    let density = poisson.density();
+    let (mut gradient, mut curvature) = (Vec::new(), Vec::new());
+    for (f, y) in found.mean.iter().zip(&more.y) {
+        let (mut g, mut h) = ([0.0], [0.0]);
+        density.derivatives(cagey::likelihoods::Row { y: *y, auxiliary: 1.0 }, &[*f], &mut g, &mut h);
+        gradient.push(g[0]);
+        curvature.push(-h[0]);
+    }
+    for i in 0..3 {
+        let row = &prior.covariance[3 * i..3 * i + 3];
+        let climb: f64 = row.iter().zip(&gradient).map(|(c, g)| c * g).sum();
+        assert!((found.mean[i] - prior.mean[i] - climb).abs() < 1e-6, "{found:?} {prior:?}");
+        for j in 0..3 {
+            let spread: f64 = (0..3).map(|k| row[k] * curvature[k] * found.covariance[3 * k + j]).sum();
+            assert!((found.covariance[3 * i + j] + spread - row[j]).abs() < 1e-6, "{found:?} {prior:?}");
+        }
+    }
+    assert!(before.updated(&Observations::new(vec![1.0], 1, vec![-1.0], None).unwrap()).is_err());
+}

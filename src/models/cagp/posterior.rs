@@ -320,7 +320,7 @@ impl Posterior for CagpPosterior {
     }
 
     fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
-        if self.of.functions.0 > 1 || self.of.likelihood.noise().is_none() {
+        if self.of.functions.0 > 1 {
             return Ok(None);
         }
         Ok(Some(Box::new(self.with_rows(more)?)))

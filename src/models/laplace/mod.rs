@@ -37,7 +37,7 @@ pub use posterior::LaplacePosterior;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::likelihoods::{Density, Likelihood, Row, Targets};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
@@ -101,6 +101,27 @@ impl LaplaceGp {
         Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
     }
 }
+
+/// The sites of rows whose latent values have the prior N(means, covariances `[n, n]`), at the mode of their posterior:
+/// pseudo-targets, and the variances of their noise. For one latent function.
+///
+/// # Errors
+/// [`NotFinite`](crate::Error::NotFinite) if there is no finite mode, and what factorisations report.
+pub(in crate::models) fn sites(
+    density: &dyn Density,
+    rows: &[Row],
+    means: &[f64],
+    covariances: &[f64],
+) -> Result<[Vec<f64>; 2]> {
+    let mode = Task { density, rows, gram: Gram::new(covariances, rows.len()), means }.mode()?;
+    // A row without curvature has a site as wide as numbers bear.
+    let noise: Vec<f64> = mode.system.roots(0).iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
+    let targets = mode.f.iter().zip(&mode.weights).zip(&noise).map(|((f, gradient), noise)| f + gradient * noise);
+    Ok([targets.collect(), noise])
+}
+
+/// The least curvature of a site.
+const FLATTEST: f64 = 1e-12;
 
 /// Joins tensors along the first dimension.
 fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
