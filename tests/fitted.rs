@@ -522,7 +522,11 @@ fn many_fits_are_each_what_they_are_alone() {
     assert_eq!(many.len(), 5);
     for (i, (many, alone)) in many.into_iter().zip(fits()).enumerate() {
         match many {
-            Ok(many) => assert_eq!(many.summary.loss, alone.run().unwrap().summary.loss, "fit {i}"),
+            Ok(many) => {
+                // Sums go in another order where several models share a graph.
+                let [many, alone] = [many, alone.run().unwrap()].map(|fitted| fitted.summary.loss);
+                assert!((many - alone).abs() < 1e-9 * alone.abs(), "fit {i}: {many} {alone}");
+            }
             Err(error) => assert!(i == 2 && error.to_string().contains("no kernel"), "{error}"),
         }
     }

@@ -43,7 +43,7 @@ pub struct TrainOptions {
     /// Stop after this time, e.g. 120s, 15m, 2h, or the step that then runs. It includes the choice of inducing inputs
     /// and starts; the posterior, the check of error bars and the scores follow
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
-    max_time: Option<Duration>,
+    pub max_time: Option<Duration>,
     /// Stop after this many steps without improvement. By default 50; with --steps or minibatches, training does not
     /// stop early
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]

@@ -200,7 +200,8 @@ impl<'a> Fit<'a> {
 impl Fitted {
     /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. Many
     /// small exact models train side by side instead, and their objectives are evaluated as one graph. So the result of
-    /// a fit does not depend on the others. A single fit runs on all threads.
+    /// a fit does not depend on the others, and is that of the fit alone but for rounding. A single fit runs on all
+    /// threads.
     ///
     /// # Errors
     /// Each fit has its own, as [`Fit::run`].

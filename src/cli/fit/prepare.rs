@@ -1,10 +1,10 @@
 //! From tables and options to a training that is ready to begin.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
-use cagey::fitted::average::{AVERAGE, OF_MODELS};
+use cagey::fitted::average::{AVERAGE, OF_MODELS, UNTRIED_MODELS};
 use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Plan, Settings};
 use cagey::models::options::Kind;
@@ -21,6 +21,9 @@ use crate::cli::{report, shards};
 
 /// An average over kernels is the default up to so many seconds on one core.
 const A_FEW: f64 = 10.0;
+
+/// With less time, transforms are not tried.
+const FOR_TRIALS: Duration = Duration::from_secs(30);
 
 /// Rows of a file that are read together.
 const PART: usize = 1 << 14;
@@ -147,7 +150,8 @@ impl Fit {
                 self.model.clone()
             }
             None if !saved && self.model.averages_models(likelihood, rows, &self.training) => {
-                self.model.with(None, Some(OF_MODELS.into()))
+                let short = self.training.max_time.is_some_and(|time| time < FOR_TRIALS);
+                self.model.with(None, Some(if short { UNTRIED_MODELS } else { OF_MODELS }.into()))
             }
             None => self.model.clone(),
         }

@@ -20,6 +20,9 @@ pub const OF_MODELS: &str = "average(models)";
 /// The same without the target's logarithm.
 const PLAIN_MODELS: &str = "average(models,log=false)";
 
+/// The same without any trial of transforms, where time is short.
+pub const UNTRIED_MODELS: &str = "average(models,trials=false)";
+
 /// What an average consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::fitted) enum Asked {
@@ -28,11 +31,13 @@ pub(in crate::fitted) enum Asked {
         /// Whether these models may be among them.
         log: bool,
     },
-    /// Models for many rows, of the target's logarithm if `log` and if that pays.
+    /// Models for many rows, after trials of transforms.
     Models {
-        /// Whether the logarithm may be taken.
+        /// Whether the target's logarithm is tried too.
         log: bool,
     },
+    /// Models for many rows as they are.
+    Untried,
 }
 
 /// Experts, which know every detail near their own rows, perhaps also on transformed `inputs`, and a sparse model, which
@@ -94,9 +99,10 @@ pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
         PLAIN => Ok(Some(Asked::Kernels { log: false })),
         OF_MODELS => Ok(Some(Asked::Models { log: true })),
         PLAIN_MODELS => Ok(Some(Asked::Models { log: false })),
+        UNTRIED_MODELS => Ok(Some(Asked::Untried)),
         other if other.starts_with("average(") => Err(Error::Usage(format!(
             "kernel `{}`: an average is written `{AVERAGE}`, or `{OF_MODELS}` for many rows; `{PLAIN}` and \
-             `{PLAIN_MODELS}` take no logarithm of the target",
+             `{PLAIN_MODELS}` take no logarithm of the target, and `{UNTRIED_MODELS}` tries no transforms",
             settings.kernel
         ))
         .about("Settings::kernel")),

@@ -19,7 +19,7 @@ mod transforms;
 
 use std::sync::Arc;
 
-pub use candidates::{AVERAGE, OF_MODELS, candidates, seconds};
+pub use candidates::{AVERAGE, OF_MODELS, UNTRIED_MODELS, candidates, seconds};
 pub(super) use candidates::{Asked, TELL, asked, models};
 pub(super) use train::train;
 pub(super) use transforms::{Chosen, chosen};

@@ -83,6 +83,9 @@ impl Plan {
                 let plan = Self::average(schema, data, average::models(&settings, inputs), seed, registry)?;
                 Ok(Self { said, ..plan })
             }
+            Some(average::Asked::Untried) => {
+                Self::average(schema, data, average::models(&settings, None), seed, registry)
+            }
             Some(average::Asked::Kernels { log }) => {
                 if !registry.models.options(&settings.model)?.leaves_one_out() {
                     let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
