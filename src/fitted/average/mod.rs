@@ -65,10 +65,8 @@ impl Member {
         let Some(LeftOut { y, predictions, .. }) = fitted.uncalibrated().left_out()? else {
             return Err(unfit(&fitted.model.title()));
         };
-        let n = y.len() as f64;
-        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / n;
-        let evidence = fitted.summary.loss - jacobian;
-        let left_out = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / n;
+        let evidence = fitted.evidence(&y);
+        let left_out = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / y.len() as f64;
         if !(evidence + left_out).is_finite() {
             return Err(Error::NotFinite("its evidence, or the density of rows that it leaves out,".into()));
         }
@@ -79,9 +77,7 @@ impl Member {
     fn beside(fitted: Fitted, apart: &Dataset) -> Result<(Self, Vec<f64>)> {
         let y = apart.y.as_deref().unwrap_or_default();
         let densities: Vec<f64> = fitted.predict(apart)?.iter().zip(y).map(|(p, y)| p.log_density(*y)).collect();
-        let n = y.len() as f64;
-        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / n;
-        let (evidence, left_out) = (fitted.summary.loss - jacobian, -densities.iter().sum::<f64>() / n);
+        let (evidence, left_out) = (fitted.evidence(y), -densities.iter().sum::<f64>() / y.len() as f64);
         if !left_out.is_finite() {
             return Err(Error::NotFinite("the density of the rows set apart".into()));
         }
@@ -131,6 +127,12 @@ impl Fitted {
     /// predictions in closed form; [`Error::NotFinite`] if such a prediction is not finite.
     pub fn average(models: Vec<Self>) -> Result<Self> {
         Self::weighed(models.into_iter().map(Member::of).collect::<Result<_>>()?)
+    }
+
+    /// Minus the log evidence per row, as training left it, in the units of some targets `y`, which stand for all.
+    fn evidence(&self, y: &[f64]) -> f64 {
+        let jacobian = y.iter().map(|y| self.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
+        self.summary.loss - jacobian
     }
 
     /// The models that predict together, the heaviest first; none if this is a single model.

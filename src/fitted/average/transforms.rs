@@ -34,7 +34,7 @@ pub(in crate::fitted) struct Chosen {
 /// broken what was linear.
 ///
 /// # Errors
-/// Errors of the data.
+/// [`Error::Device`](crate::error::Error::Device) if the system has no threads.
 pub(in crate::fitted) fn chosen(
     settings: &Settings,
     log: bool,
@@ -50,7 +50,8 @@ pub(in crate::fitted) fn chosen(
     if known || !(log || inputs) || data.n < 2 * REGION * REGIONS {
         return Ok(found);
     }
-    let rows = regions(data, seed)?;
+    // What is wrong with the columns, the plan says by name.
+    let Ok(rows) = regions(data, seed) else { return Ok(found) };
     let trial = Trial { schema, data: data.subset(&rows), seed, registry };
     let mut all = vec![settings.clone()];
     if log {
@@ -58,6 +59,9 @@ pub(in crate::fitted) fn chosen(
     }
     let of_target = trial.evidence(&all)?;
     let mut now = of_target[0];
+    if !now.is_finite() {
+        return Ok(found);
+    }
     if let Some(gain) = of_target.get(1).map(|of_log| now - of_log).filter(|gain| *gain > WORTH) {
         now -= gain;
         found.settings = all.swap_remove(1);
@@ -114,9 +118,7 @@ impl Trial<'_> {
         let plan = Plan::single(self.schema.clone(), &self.data, settings, self.seed, self.registry).ok()?;
         let config = TrainConfig::new(Optimizer::default(), STEPS).seed(self.seed);
         let fitted = plan.alone(&config, &mut []).ok()?;
-        let y = self.data.y.as_deref().unwrap_or_default();
-        let jacobian = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
-        let useful = !fitted.explodes().ok()?;
-        useful.then_some(fitted.summary.loss - jacobian).filter(|evidence| evidence.is_finite())
+        let evidence = fitted.evidence(self.data.y.as_deref().unwrap_or_default());
+        (evidence.is_finite() && !fitted.explodes().ok()?).then_some(evidence)
     }
 }

@@ -1,12 +1,14 @@
 //! From a table and settings to a model that is ready to train, with its cost known before the training.
 
 mod checks;
+mod cost;
 mod elsewhere;
 mod train;
 
 use std::sync::Arc;
 
 use checks::{enough, share_apart};
+pub use cost::Cost;
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
@@ -18,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Targets};
 use crate::means::Mean;
 use crate::models::Observations;
-use crate::models::gp_model::{GpModel, Size};
-use crate::models::minibatch::{Rows, SharedRows};
+use crate::models::gp_model::GpModel;
+use crate::models::minibatch::SharedRows;
 use crate::models::options::{Context, ModelOptions};
 use crate::models::parts::Crew;
 use crate::params::Unit;
@@ -54,15 +56,6 @@ pub struct Plan {
 fn keep_scale(model: &mut dyn GpModel) {
     let variances = model.parameters_mut().into_iter().filter(|(_, parameter)| parameter.unit == Unit::Variance);
     variances.for_each(|(_, parameter)| parameter.fixed = true);
-}
-
-/// The cost of one evaluation of the objective and its gradient.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// Measured seconds.
-    pub seconds: f64,
-    /// Computed bytes, roughly.
-    pub bytes: f64,
 }
 
 impl Plan {
@@ -362,38 +355,6 @@ impl Plan {
     /// The options of the model.
     pub fn options(&self) -> &dyn ModelOptions {
         &*self.options
-    }
-
-    /// Rows that a training step sees.
-    fn batch(&self) -> usize {
-        let rows = self.data.n();
-        self.options.minibatches().map_or(rows, |batches| batches.size.min(rows))
-    }
-
-    /// Bytes that a training step takes, roughly; computed without touching the data.
-    pub fn bytes(&self) -> f64 {
-        let size = Size { rows: self.data.n(), columns: self.data.d, batch: self.batch() };
-        self.together() as f64 * self.model.bytes(self.settings.compute, size)
-    }
-
-    /// Evaluates the objective and its gradient once, as a training step does, to measure the cost.
-    ///
-    /// # Errors
-    /// As the objective.
-    pub fn cost(&self) -> Result<Cost> {
-        let few = match self.batch() {
-            all if all == self.data.n() => None,
-            some => Some(self.data.gather(&(0..some).collect::<Vec<_>>())?),
-        };
-        let rows = few.as_ref().unwrap_or(&self.data);
-        let seconds = self.model.seconds(self.settings.compute, rows, self.options.minibatches())?;
-        Ok(Cost { seconds, bytes: self.bytes() })
-    }
-
-    /// Advice that makes steps far shorter, if one of the settings takes most of their time.
-    pub fn shorter(&self) -> Option<Advice> {
-        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.count());
-        self.options.shorter(rows)
     }
 }
 

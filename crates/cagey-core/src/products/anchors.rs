@@ -39,8 +39,7 @@ struct Packed {
 
 impl Anchors {
     /// k(x, anchors) `[rows, n]` in f64, row-major, for a few rows `x [rows, d]` and anchors `[n, d]`. None for more
-    /// rows, for devices other than the CPU, and for kernels that cannot be lowered; use the
-    /// other products there.
+    /// rows, for devices other than the CPU, and for kernels that cannot be lowered; use the other products there.
     ///
     /// # Errors
     /// Errors of the kernel.
