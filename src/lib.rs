@@ -54,8 +54,8 @@
 //!
 //! The rooms from `train` and `params` downwards, `kernels` included, are the crate `cagey-core`, and `plot` is
 //! `cagey-plot` above it: neither can import a model. What needs no tensors is `cagey-base` below the core: arithmetic,
-//! profiles and features of kernels, densities, predictive distributions, scales and the format of files; `cagey-serve`,
-//! which only predicts, stands on it alone. This crate has all their modules under the names above.
+//! profiles and features of kernels, densities, predictive distributions, scales and the format of files;
+//! `cagey-serve`, which only predicts, stands on it alone. This crate has all their modules under the names above.
 //!
 //! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`. Parameters
 //! live on the host in f64. An optimiser moves one flat vector of them; a [`scope`] turns them into tensors, the model

@@ -594,7 +594,10 @@ proptest! {
     }
 
     #[test]
-    fn numbers_written_read_back_exactly(values in proptest::collection::vec(-1e150..1e150_f64, 1..20), power in -300..0_i32) {
+    fn numbers_written_read_back_exactly(
+        values in proptest::collection::vec(-1e150..1e150_f64, 1..20),
+        power in -300..0_i32,
+    ) {
         let values: Vec<f64> = values.iter().map(|x| x * 10_f64.powi(power)).collect();
         let folder = Folder::new();
         let path = folder.path("v.csv");

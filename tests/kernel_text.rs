@@ -111,7 +111,8 @@ proptest! {
             Err(Error::KernelText { text, pointer, .. }) => {
                 // The pointer marks the junk itself, or the number that the junk breaks.
                 let (first, last) = (pointer.find('^').unwrap(), pointer.chars().count());
-                prop_assert!(text.chars().take(last + 1).skip(first).any(|c| junk.contains(c)), "{}\n{}", text, pointer);
+                let marked = text.chars().take(last + 1).skip(first).any(|c| junk.contains(c));
+                prop_assert!(marked, "{}\n{}", text, pointer);
             }
             other => prop_assert!(false, "{}: {:?}", broken, other.map(|kernel| kernel.to_string())),
         }

@@ -150,7 +150,12 @@ proptest! {
         for kernel in every_form(2) {
             check_kernel(&kernel, &two, 2, semidefinite_everywhere(&kernel));
         }
-        for text in ["rbf(ard) + 2.0 * periodic * rq + white", "(linear + matern12) * matern32(dims=[1])", "projection(rbf, dim=1)", "wiener(order=2, origin=-1.0) * rbf"] {
+        for text in [
+            "rbf(ard) + 2.0 * periodic * rq + white",
+            "(linear + matern12) * matern32(dims=[1])",
+            "projection(rbf, dim=1)",
+            "wiener(order=2, origin=-1.0) * rbf",
+        ] {
             check_kernel(&Kernel::parse(text, 2).unwrap(), &two, 2, true);
         }
     }

@@ -250,7 +250,11 @@ proptest! {
     }
 
     #[test]
-    fn crps_lies_between_zero_and_the_distance_plus_spread(mu in -2.0..2.0_f64, sigma in 0.05..1.5_f64, y in 0.01..20.0_f64) {
+    fn crps_lies_between_zero_and_the_distance_plus_spread(
+        mu in -2.0..2.0_f64,
+        sigma in 0.05..1.5_f64,
+        y in 0.01..20.0_f64,
+    ) {
         let p = Predictive::LogNormal { mu, sigma, shift: 0.0 };
         // |y − median| is the CRPS of the point forecast at the median, and E|Y − y| bounds any CRPS.
         prop_assert!(p.crps(y) >= -1e-12);

@@ -32,8 +32,8 @@ pub struct TargetScores {
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`; for counts,
     /// after randomisation.
     pub calibration_error: f64,
-    /// Mean [deviance](crate::likelihoods::Prediction::deviance) about the predicted means, under the likelihood's own distribution; for
-    /// counts and positive targets.
+    /// Mean [deviance](crate::likelihoods::Prediction::deviance) about the predicted means, under the likelihood's own
+    /// distribution; for counts and positive targets.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 if the spread is right, more if the counts vary more.
     pub dispersion: Option<f64>,

@@ -177,7 +177,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn conjugate_gradients_solve_like_cholesky(n in 1usize..60, t in 1usize..5, decades in 0.0f64..5.0, seed in 1u64..1000) {
+    fn conjugate_gradients_solve_like_cholesky(
+        n in 1usize..60,
+        t in 1usize..5,
+        decades in 0.0f64..5.0,
+        seed in 1u64..1000,
+    ) {
         let spectrum: Vec<f64> = (0..n).map(|i| 10f64.powf(-decades * i as f64 / n as f64)).collect();
         let a = with_spectrum(&spectrum, seed);
         let b = numbers(n * t, seed + 10);
@@ -216,7 +221,12 @@ proptest! {
     }
 
     #[test]
-    fn the_preconditioner_is_its_definition(n in 1usize..40, rank in 0usize..12, decades in 0.0f64..6.0, seed in 1u64..1000) {
+    fn the_preconditioner_is_its_definition(
+        n in 1usize..40,
+        rank in 0usize..12,
+        decades in 0.0f64..6.0,
+        seed in 1u64..1000,
+    ) {
         let rank = rank.min(n);
         let lower = numbers(n * rank, seed);
         let diagonal: Vec<f64> = numbers(n, seed + 1).iter().map(|x| (1.0 + x.abs()) * 10f64.powf(-decades)).collect();

@@ -1,8 +1,8 @@
-//! Tran, Milios, Michiardi and Filippone 2021, *Sparse within sparse Gaussian processes using neighbor information*: its
-//! figures and tables.
+//! Tran, Milios, Michiardi and Filippone 2021, *Sparse within sparse Gaussian processes using neighbor information*:
+//! its figures and tables.
 //!
-//! `cargo run --release --example paper-swsgp -- figure-3 --data FOLDER --sets power_plant,kin8nm`; the table `mnist` is
-//! the four IDX files of MNIST, odd digits against even ones. `--help` lists all figures; `--quick` makes them in
+//! `cargo run --release --example paper-swsgp -- figure-3 --data FOLDER --sets power_plant,kin8nm`; the table `mnist`
+//! is the four IDX files of MNIST, odd digits against even ones. `--help` lists all figures; `--quick` makes them in
 //! seconds, `--paper` in the paper's sizes.
 
 #[path = "../common/mod.rs"]

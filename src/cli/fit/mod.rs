@@ -38,8 +38,8 @@ pub struct Fit {
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
-    /// Store in the file the matrix factor that was computed from the data: the file is larger, loads faster, and can be
-    /// served by programs that only predict
+    /// Store in the file the matrix factor that was computed from the data: the file is larger, loads faster, and can
+    /// be served by programs that only predict
     #[arg(long)]
     store_factor: bool,
     /// Print the training loss after every STEPS steps

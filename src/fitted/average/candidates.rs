@@ -40,9 +40,9 @@ pub(in crate::fitted) enum Asked {
     Untried,
 }
 
-/// Experts, which know every detail near their own rows, perhaps also on transformed `inputs`, and a sparse model, which
-/// knows what all rows have in common; each as `settings` say if they are for one of them. The kernel is the default
-/// one. Experts come first: their training ends sooner, and others gain from the parameters that they end at.
+/// Experts, which know every detail near their own rows, perhaps also on transformed `inputs`, and a sparse model,
+/// which knows what all rows have in common; each as `settings` say if they are for one of them. The kernel is the
+/// default one. Experts come first: their training ends sooner, and others gain from the parameters that they end at.
 pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };

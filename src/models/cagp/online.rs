@@ -10,8 +10,8 @@ use crate::solvers::blocks::transposed;
 
 impl CagpPosterior {
     /// The posterior given more rows, each with an action of its own: what was computed before is conditioned on them
-    /// exactly. Targets without Gaussian noise have sites at the mode of their posterior, for which the posterior so far
-    /// is the prior; the sites of earlier rows stay. For one latent function; O((n + i)(i + k)) for each of k rows.
+    /// exactly. Targets without Gaussian noise have sites at the mode of their posterior, for which the posterior so
+    /// far is the prior; the sites of earlier rows stay. For one latent function; O((n + i)(i + k)) for each of k rows.
     ///
     /// # Errors
     /// [`Usage`](crate::Error::Usage) for several latent functions, [`Shape`](crate::Error::Shape) for other columns,

@@ -13,6 +13,7 @@ use crate::params;
 
 /// Over one input column in n time: without approximation, or about the mode for other likelihoods than the Gaussian.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StateSpaceOptions {}
 
 impl Kind for StateSpaceOptions {
@@ -59,7 +60,8 @@ mod command {
 
         fn example() -> Option<&'static str> {
             Some(
-                "cagey fit series.csv --dates --model state-space --kernel \"wiener(order=2) + periodic(period=365.25) * wiener\"",
+                "cagey fit series.csv --dates --model state-space \
+                 --kernel \"wiener(order=2) + periodic(period=365.25) * wiener\"",
             )
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! This is Laplace's approximation as the [dense model](crate::models::laplace) has it (Rasmussen and Williams 2006,
 //! 3.4 and 3.5), with the filter and its pass back in place of all matrices (Nickisch, Solin and Grigorievskiy 2018,
-//! *State space Gaussian processes with non-Gaussian likelihood*): a step of Newton's method takes time in proportion to
-//! the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and
+//! *State space Gaussian processes with non-Gaussian likelihood*): a step of Newton's method takes time in proportion
+//! to the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and
 //! the residual (K + R)⁻¹z of the observations z at the mode is the gradient a = K⁻¹(f − m).
 
 use super::chain::{Forward, Rows};

@@ -70,7 +70,8 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     /// For a model, whose parameters each evaluation sets.
     ///
     /// # Errors
-    /// [`Error::Usage`] for no rows, and for natural gradients, which need the extra work of [`fit`](super::minibatch::fit).
+    /// [`Error::Usage`] for no rows, and for natural gradients, which need the extra work of
+    /// [`fit`](super::minibatch::fit).
     pub fn new(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Result<Self> {
         if batches.natural.is_some() {
             return Err(Error::Usage("natural gradients are steps of their own: train by `minibatch::fit`".into()));

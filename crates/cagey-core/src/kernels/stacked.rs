@@ -110,8 +110,8 @@ impl Kernel {
         }
     }
 
-    /// The kernels of this structure at the rows of all models. `values` yields `[models, entries]` of each parameter in
-    /// their order; none if they do not [stack](Self::stacks).
+    /// The kernels of this structure at the rows of all models. `values` yields `[models, entries]` of each parameter
+    /// in their order; none if they do not [stack](Self::stacks).
     pub(crate) fn stacked(
         &self,
         values: &mut impl Iterator<Item = Tensor<2>>,

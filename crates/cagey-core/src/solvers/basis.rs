@@ -75,8 +75,8 @@ impl Basis {
         self.groups.is_empty()
     }
 
-    /// The columns of one latent function for `more` further rows, which they leave out, and one unit column for each of
-    /// these rows.
+    /// The columns of one latent function for `more` further rows, which they leave out, and one unit column for each
+    /// of these rows.
     ///
     /// # Errors
     /// What making blocks reports; [`Error::Shape`] when there are no columns.
