@@ -91,7 +91,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, ..CagpOptions::default() }.into();
+    let model = CagpOptions::default().actions(7).policy(policy).objective(objective).order(order).refresh(2).into();
     Settings { model, ..Settings::default() }
 }
 
@@ -146,7 +146,7 @@ fn a_tolerance_ends_the_solve() {
         let taken = |wanted| {
             let mut settings = through_actions(policy);
             let options = settings.model.of::<CagpOptions>().unwrap();
-            settings.model = CagpOptions { tolerance: wanted, ..options }.into();
+            settings.model = options.tolerance(wanted).into();
             let report = *fit(&table(), settings).0.posterior().solve().unwrap();
             (report.actions, report.residual / report.scale)
         };
@@ -159,7 +159,7 @@ fn a_tolerance_ends_the_solve() {
 fn files_of_variational_models_hold_some_of_the_rows() {
     let rows: String = (0..4500).map(|i| format!("{},{}\n", 0.01 * i as f64, (0.05 * i as f64).sin())).collect();
     let batches = Minibatches { size: 100, ..Minibatches::default() };
-    let model = SvgpOptions { inducing: 5, covariance: Covariance::Diagonal, batches }.into();
+    let model = SvgpOptions::default().inducing(5).covariance(Covariance::Diagonal).batches(batches).into();
     let (fitted, data) = fit(&format!("x,y\n{rows}"), Settings { model, ..Settings::default() });
     assert_eq!((fitted.summary.rows, fitted.data().n()), (4500, 1500));
     let folder = tempfile::tempdir().unwrap();
@@ -201,9 +201,16 @@ fn targets_in_other_units_give_the_same_model() {
     let models = [
         Settings::default().model,
         through_actions(ActionPolicy::Learned).model,
-        SgprOptions { inducing: 8 }.into(),
-        SvgpOptions { inducing: 8, covariance, batches: batches.clone() }.into(),
-        SwsgpOptions { inducing: 8, neighbours: 3, divergence: 1.0, union: false, nugget: 1e-3, covariance, batches }
+        SgprOptions::default().inducing(8).into(),
+        SvgpOptions::default().inducing(8).covariance(covariance).batches(batches.clone()).into(),
+        SwsgpOptions::default()
+            .inducing(8)
+            .neighbours(3)
+            .divergence(1.0)
+            .union(false)
+            .nugget(1e-3)
+            .covariance(covariance)
+            .batches(batches)
             .into(),
         CgGpOptions::default().into(),
     ];
@@ -223,8 +230,15 @@ fn targets_in_other_units_give_the_same_model() {
 fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
     let warned = |inducing, neighbours, divergence| {
         let (batches, covariance) = (Minibatches::default(), Covariance::Diagonal);
-        let model =
-            SwsgpOptions { inducing, neighbours, divergence, union: false, nugget: 1e-3, covariance, batches }.into();
+        let model = SwsgpOptions::default()
+            .inducing(inducing)
+            .neighbours(neighbours)
+            .divergence(divergence)
+            .union(false)
+            .nugget(1e-3)
+            .covariance(covariance)
+            .batches(batches)
+            .into();
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
         fitted.summary.warnings.iter().any(|warning| warning.text.contains("overconfident"))
@@ -244,9 +258,15 @@ fn covariances_of_many_inducing_values_are_told_before_training() {
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
     let shorter = |inducing, covariance| {
         let batches = Minibatches::default();
-        let model =
-            SwsgpOptions { inducing, neighbours: 3, divergence: 1.0, union: false, nugget: 1e-3, covariance, batches }
-                .into();
+        let model = SwsgpOptions::default()
+            .inducing(inducing)
+            .neighbours(3)
+            .divergence(1.0)
+            .union(false)
+            .nugget(1e-3)
+            .covariance(covariance)
+            .batches(batches)
+            .into();
         let settings = Settings { model, ..Settings::default() };
         Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap().shorter()
     };
@@ -287,7 +307,7 @@ fn counts() -> (Schema, Dataset) {
 
 fn of_counts() -> Fitted {
     let (covariance, batches) = (Covariance::Full, Minibatches::default());
-    of_counts_by(SvgpOptions { inducing: 5, covariance, batches }.into())
+    of_counts_by(SvgpOptions::default().inducing(5).covariance(covariance).batches(batches).into())
 }
 
 fn of_counts_by(model: ModelChoice) -> Fitted {
@@ -359,7 +379,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
         let data = data.with_target("class", y).unwrap();
         let batches = |size| Minibatches { size, ..Minibatches::default() };
         for size in [7, 100] {
-            let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: batches(size) }.into();
+            let model = SvgpOptions::default().inducing(5).covariance(Covariance::Full).batches(batches(size)).into();
             let settings = Settings { model, likelihood: likelihood.into(), ..Settings::default() };
             let schema = Schema::numeric(&data);
             let refused = Plan::new(schema, &data, settings, 0, &Registry::default()).unwrap_err().to_string();
@@ -370,8 +390,15 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
     let observations = Observations::new(vec![0.1, 0.2, 0.3], 1, vec![0.0, 3.0, 1.0], None).unwrap();
     let (inducing, covariance, batches) = (2, Covariance::Full, Minibatches::default());
     let (neighbours, divergence, union) = (2, 1.0, false);
-    let svgp = SvgpOptions { inducing, covariance, batches: batches.clone() };
-    let swsgp = SwsgpOptions { inducing, neighbours, divergence, union, nugget: 1e-3, covariance, batches };
+    let svgp = SvgpOptions::default().inducing(inducing).covariance(covariance).batches(batches.clone());
+    let swsgp = SwsgpOptions::default()
+        .inducing(inducing)
+        .neighbours(neighbours)
+        .divergence(divergence)
+        .union(union)
+        .nugget(1e-3)
+        .covariance(covariance)
+        .batches(batches);
     for options in [&svgp as &dyn ModelOptions, &swsgp] {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
@@ -385,7 +412,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
     let (_, data) = counts();
     let data = data.with_target("class", (0..20).map(|i| f64::from(i % 2)).collect()).unwrap();
     let classes = Some(Classes::in_order(["no".to_string(), "yes".to_string()]).unwrap());
-    let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: Minibatches::default() }.into();
+    let model = SvgpOptions::default().inducing(5).covariance(Covariance::Full).batches(Minibatches::default()).into();
     let settings = Settings { model, likelihood: "bernoulli".into(), ..Settings::default() };
     let schema = Schema { classes, ..Schema::numeric(&data) };
     let config = TrainConfig::new(Optimizer::default(), 3);
@@ -414,7 +441,7 @@ fn rows_of_numbers_are_predicted_in_the_users_units() {
 
 #[test]
 fn rows_join_a_model_without_another_training() {
-    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let sparse = Settings { model: SgprOptions::default().inducing(8).into(), ..Settings::default() };
     let known = Settings { auxiliary_column: Some("s".into()), ..Settings::default() };
     for settings in [Settings::default(), known, sparse] {
         let (fitted, data) = fit(&table(), settings);
@@ -446,7 +473,7 @@ fn rows_join_a_model_without_another_training() {
 
 #[test]
 fn files_hold_factors_where_they_are_asked_to() {
-    for model in [Settings::default().model, SgprOptions { inducing: 8 }.into()] {
+    for model in [Settings::default().model, SgprOptions::default().inducing(8).into()] {
         let settings = Settings { model, store_factor: true, ..Settings::default() };
         let (fitted, data) = fit(&table(), settings);
         let folder = tempfile::tempdir().unwrap();
@@ -492,7 +519,7 @@ fn a_fit_in_steps_is_the_fit_of_its_parts() {
     let settings = Settings {
         kernel: "rbf(ard)".into(),
         mean: "constant".into(),
-        model: SgprOptions { inducing: 9 }.into(),
+        model: SgprOptions::default().inducing(9).into(),
         bounds: vec![("noise".into(), 1e-4, 1.0)],
         init: vec![("lengthscale".into(), vec![0.7, 0.9])],
         ..Settings::default()
@@ -812,7 +839,7 @@ fn starts_that_are_given_are_not_raced() {
     assert!(start(|settings| settings.starts = Starts::Data).is_none());
     assert!(start(|settings| settings.init = vec![("lengthscale".into(), vec![1.0])]).is_none());
     assert!(start(|settings| settings.fix = vec!["lengthscale".into()]).is_none());
-    assert!(start(|settings| settings.model = SgprOptions { inducing: 10 }.into()).is_some());
+    assert!(start(|settings| settings.model = SgprOptions::default().inducing(10).into()).is_some());
 }
 
 /// Asks to stop after so many steps, whichever training makes them.
@@ -832,7 +859,7 @@ fn a_training_stopped_anywhere_goes_on_to_the_same_numbers() {
     std::fs::write(&path, repeated()).unwrap();
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
     let registry = Registry::default();
-    for model in [Settings::default().model, SgprOptions { inducing: 10 }.into()] {
+    for model in [Settings::default().model, SgprOptions::default().inducing(10).into()] {
         let settings = Settings { model, ..Settings::default() };
         let config = TrainConfig::new(Optimizer::default(), 25).fingerprint("one");
         let train = |config: &TrainConfig, steps| {
@@ -962,9 +989,9 @@ fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large()
         let variance = parameters.into_iter().find(|(path, _)| path.ends_with("variance")).unwrap().1.clone();
         (fitted.summary.weak_prior, variance.priors().to_vec(), variance.values()[0])
     };
-    let cagp = || CagpOptions { actions: 40, policy: ActionPolicy::Gradient, refresh: 10, ..CagpOptions::default() };
+    let cagp = || CagpOptions::default().actions(40).policy(ActionPolicy::Gradient).refresh(10);
     // With a corrected evidence, or sites tied to the latent distribution, variances are less large than without.
-    for (model, larger) in [(ModelChoice::from(LaplaceOptions {}), 2.0), (cagp().into(), 2.0)] {
+    for (model, larger) in [(ModelChoice::from(LaplaceOptions::default()), 2.0), (cagp().into(), 2.0)] {
         let (told, priors, variance) = with(model.clone(), |_| {});
         assert_eq!(priors, [Some(Prior::Gamma(1.0, 0.1))]);
         assert!(told.unwrap().contains("variance ~ gamma(1, 0.1)"));
@@ -986,7 +1013,7 @@ fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large()
         assert!(trained(&table, settings).summary.weak_prior.is_none());
     }
     let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
-    let svgp = SvgpOptions { inducing: 10, covariance: Covariance::Full, batches };
+    let svgp = SvgpOptions::default().inducing(10).covariance(Covariance::Full).batches(batches);
     assert!(with(svgp.into(), |_| {}).1.is_empty(), "a bound needs none");
     assert!(trained(&repeated(), Settings::default()).summary.weak_prior.is_none());
 }
@@ -1002,11 +1029,11 @@ fn the_scale_learned_from_few_rows_is_uncertain_unless_it_is_known() {
     let calibration = fitted.calibration.unwrap();
     assert_eq!((calibration.source, calibration.rows), (Source::FewRows, 40));
     assert_eq!(calibration.shape.parts[0].df, Some(39.0));
-    let sgpr: fn(&mut Settings) = |settings| settings.model = SgprOptions { inducing: 10 }.into();
+    let sgpr: fn(&mut Settings) = |settings| settings.model = SgprOptions::default().inducing(10).into();
     assert_eq!(with(sgpr).calibration.unwrap().source, Source::FewRows);
     // More rows join the same parameters; more computation does not change what is known about the scale.
     let cagp: fn(&mut Settings) = |settings| {
-        settings.model = CagpOptions { actions: 10, policy: ActionPolicy::Gradient, ..CagpOptions::default() }.into();
+        settings.model = CagpOptions::default().actions(10).policy(ActionPolicy::Gradient).into();
     };
     assert_eq!(with(cagp).refined(5).unwrap().calibration, Some(calibration));
     let known: [fn(&mut Settings); 4] = [
@@ -1029,7 +1056,7 @@ fn many_rows_of_classes_are_calibrated_by_default() {
         let row = |i: usize| format!("{},{}\n", (0.7 * i as f64).sin(), i % 3 / 2);
         let table = format!("x,y\n{}", (0..rows).map(row).collect::<String>());
         let batches = Minibatches { size: 100, ..Minibatches::default() };
-        let model = SvgpOptions { inducing: 5, covariance: Covariance::Diagonal, batches }.into();
+        let model = SvgpOptions::default().inducing(5).covariance(Covariance::Diagonal).batches(batches).into();
         let settings = Settings { likelihood: "bernoulli".into(), model, calibrate, ..Settings::default() };
         let fitted = fit(&table, settings).0;
         (fitted.summary.rows, fitted.temperature.map(|temperature| temperature.rows))
@@ -1074,7 +1101,7 @@ fn predictions_that_are_no_numbers_are_refused() {
 
 #[test]
 fn a_model_is_replaced_while_it_serves() {
-    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let sparse = Settings { model: SgprOptions::default().inducing(8).into(), ..Settings::default() };
     let models = [Settings::default(), sparse].map(|settings| fit(&table(), settings).0);
     let bytes = models.each_ref().map(|model| model.to_bytes().unwrap());
     let x = [1.5, 0.3, 0.1];
@@ -1107,7 +1134,7 @@ fn a_zero_mean_is_zero_where_it_is_asked_for() {
     let table = format!("a,y\n{}", rows.collect::<String>());
     let levels = |likelihood: &str, mean: Option<&str>| {
         let mut settings =
-            Settings { likelihood: likelihood.into(), model: LaplaceOptions {}.into(), ..Settings::default() };
+            Settings { likelihood: likelihood.into(), model: LaplaceOptions::default().into(), ..Settings::default() };
         settings.mean = mean.map_or(settings.mean, String::from);
         let fitted = trained(&table, settings);
         let bytes = fitted.to_bytes().unwrap();
@@ -1157,7 +1184,7 @@ fn less_noise_than_the_floor_can_be_asked_for() {
 fn estimated_objectives_have_an_error_and_move_with_the_seed() {
     let table = table();
     let fitted = |seed| {
-        let options = CgGpOptions { rank: 5, ..CgGpOptions::default() };
+        let options = CgGpOptions::default().rank(5);
         let settings = Settings { model: options.into(), kernel: "matern32".into(), ..Settings::default() };
         let (schema, data) = read(&table);
         let config = TrainConfig { seed, ..TrainConfig::new(Optimizer::default(), 0) };
@@ -1205,23 +1232,4 @@ fn many_small_models_train_together_as_they_would_alone() {
     fits[4] = fits[4].clone().kernel("rubbish");
     let found = Fitted::fit_many(fits);
     assert!(found.iter().enumerate().all(|(k, found)| found.is_err() == (k == 4)));
-}
-
-#[test]
-#[ignore = "a timing: 200 models of 50 rows, together and one after another"]
-fn time_of_many_small_models() {
-    let tables: Vec<Dataset> = (0..200).map(|k| series(k, 50)).collect();
-    let fits = || tables.iter().map(|data| Fit::new(data).kernel("matern52 + linear")).collect::<Vec<_>>();
-    let timed = |run: &dyn Fn()| {
-        let start = std::time::Instant::now();
-        run();
-        start.elapsed().as_secs_f64()
-    };
-    for steps in [1, 100] {
-        let fits = || fits().into_iter().map(|fit| fit.steps(steps)).collect::<Vec<_>>();
-        let alone = timed(&|| fits().into_iter().for_each(|fit| drop(fit.run().unwrap())));
-        let together = timed(&|| drop(Fitted::fit_many(fits())));
-        let ratio = together / alone;
-        println!("{steps} steps: one after another {alone:.3} s, together {together:.3} s: {ratio:.3}");
-    }
 }
