@@ -95,13 +95,18 @@ fn row(i: usize) -> [f64; D] {
 /// Prints what one row costs each of the models.
 fn latency(exact: &Fitted) -> Result<()> {
     println!("{:<44} {:>12} {:>12}", "one row", "time", "processor");
-    let sgpr = fit(SgprOptions { inducing: 512 }, 10_000, 2)?;
-    let cagp = fit(CagpOptions { actions: 256, ..CagpOptions::default() }, 10_000, 2)?;
+    let sgpr = fit(SgprOptions::default().inducing(512), 10_000, 2)?;
+    let cagp = fit(CagpOptions::default().actions(256), 10_000, 2)?;
     let models =
         [("exact, n = 2,000", exact), ("sgpr, n = 10,000, m = 512", &sgpr), ("cagp, n = 10,000, i = 256", &cagp)];
     for (name, model) in models {
         measure(&format!("{name}: mean"), 1000, |i| model.predict_mean(&row(i)).map(drop))?;
         measure(&format!("{name}: mean and variance"), 300, |i| model.predict_rows(&row(i)).map(drop))?;
+    }
+    for count in [10, 1000] {
+        let calls = 3000 / count;
+        let some = |i: usize| (0..count).flat_map(|k| row(i * count + k)).collect::<Vec<_>>();
+        measure(&format!("{}: {count} rows", models[2].0), calls, |i| cagp.predict_rows(&some(i)).map(drop))?;
     }
     for (name, model) in [("exact, n = 2,000", exact), ("sgpr, n = 10,000, m = 512", &sgpr)] {
         let mut grown = model.clone();

@@ -84,8 +84,11 @@ fn of_threads() {
             std::thread::spawn(move || {
                 serve(match worker {
                     0 => Settings::default().model,
-                    1 => SgprOptions { inducing: 20 }.into(),
-                    _ => SvgpOptions { inducing: 20, covariance: Covariance::Full, batches: Minibatches::default() }
+                    1 => SgprOptions::default().inducing(20).into(),
+                    _ => SvgpOptions::default()
+                        .inducing(20)
+                        .covariance(Covariance::Full)
+                        .batches(Minibatches::default())
                         .into(),
                 });
                 // A host whose only thread waits here cannot get its own loops done.

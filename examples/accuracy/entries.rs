@@ -45,24 +45,32 @@ const ARD: &str = "matern32(ard)";
 
 fn svgp(inducing: usize) -> ModelChoice {
     let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
-    SvgpOptions { inducing, covariance: Covariance::Full, batches }.into()
+    SvgpOptions::default().inducing(inducing).covariance(Covariance::Full).batches(batches).into()
 }
 
 fn swsgp(inducing: usize) -> ModelChoice {
     let (covariance, batches) = (Covariance::Diagonal, Minibatches { size: 256, ..Minibatches::default() });
-    SwsgpOptions { inducing, neighbours: 8, divergence: 1.0, union: false, nugget: 1e-3, covariance, batches }.into()
+    SwsgpOptions::default()
+        .inducing(inducing)
+        .neighbours(8)
+        .divergence(1.0)
+        .union(false)
+        .nugget(1e-3)
+        .covariance(covariance)
+        .batches(batches)
+        .into()
 }
 
 fn cagp(actions: usize) -> ModelChoice {
-    CagpOptions { actions, ..CagpOptions::default() }.into()
+    CagpOptions::default().actions(actions).into()
 }
 
 /// All entries.
 pub fn entries() -> Vec<Entry> {
     let exact: fn() -> ModelChoice = || ExactOptions::default().into();
     let laplace: fn() -> ModelChoice = || LaplaceOptions::default().into();
-    let sgpr = |inducing| SgprOptions { inducing }.into();
-    let experts = |experts| ExpertsOptions { experts: Some(experts), ..ExpertsOptions::default() }.into();
+    let sgpr = |inducing| SgprOptions::default().inducing(inducing).into();
+    let experts = |experts| ExpertsOptions::default().experts(Some(experts)).into();
     let entry =
         |table, likelihood, kernel, model, steps| Entry { table, likelihood, kernel, model, steps, quick: false };
     let quick =
@@ -78,7 +86,7 @@ pub fn entries() -> Vec<Entry> {
         quick("wide", "gaussian", ARD, exact(), 60),
         quick("series", "gaussian", "matern32", exact(), 60),
         entry("surface", "gaussian", "rbf(ard)", sgpr(128), 60),
-        entry("surface", "gaussian", ARD, SparseGridOptions { level: 4, ..SparseGridOptions::default() }.into(), 30),
+        entry("surface", "gaussian", ARD, SparseGridOptions::default().level(4).into(), 30),
         entry("surface", "gaussian", "rbf(ard)", svgp(128), 200),
         entry("mauna_loa_co2", "gaussian", "rbf + periodic(period=1) * rbf + rq", sgpr(200), 60),
         entry("tails", "student-t", ARD, laplace(), 60),

@@ -151,7 +151,7 @@ fn run(options: &Options, set: &str, way: Way, seed: u64) -> Result<Row> {
     let mut settings = Settings { likelihood: likelihood.clone(), calibrate: options.calibrate, ..Settings::default() };
     if likelihood != "gaussian" {
         let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
-        settings.model = SvgpOptions { inducing: 512, covariance: Covariance::Full, batches }.into();
+        settings.model = SvgpOptions::default().inducing(512).covariance(Covariance::Full).batches(batches).into();
     }
     settings.weak_prior = way == Way::Default;
     if !matches!(way, Way::Default | Way::Race) {

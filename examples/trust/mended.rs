@@ -64,7 +64,7 @@ fn look(kind: Kind, rows: usize, seed: u64) -> Result<[Row; 2]> {
         }
         Kind::VariesByInput => {
             let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
-            let model = SvgpOptions { inducing: 100, covariance: Covariance::Full, batches }.into();
+            let model = SvgpOptions::default().inducing(100).covariance(Covariance::Full).batches(batches).into();
             with(Settings { model, likelihood: "heteroscedastic".into(), ..plain() })?
         }
         Kind::VariesByMean => with(Settings { target_transform: TargetTransform::Log, ..plain() })?,

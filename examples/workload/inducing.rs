@@ -61,7 +61,7 @@ pub fn sgpr(options: &Options) -> Result<Step> {
 
 pub fn sparse_grid(options: &Options) -> Result<Step> {
     let data = observations(options)?;
-    let settings = SparseGridOptions { level: options.level, ..SparseGridOptions::default() };
+    let settings = SparseGridOptions::default().level(options.level);
     let prior = Prior { mean: Mean::named("constant", options.d)?, ..trainable(options)?.into() };
     model_step(options, SparseGrid::new(prior, &Domain::of(&data), settings)?, data)
 }

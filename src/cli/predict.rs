@@ -202,7 +202,7 @@ fn neutral(fitted: &Fitted) -> String {
     match fitted.model.likelihood().auxiliary() {
         Auxiliary::Exposure => "predictions are for an exposure of 1".into(),
         Auxiliary::Trials => "predictions are for one trial".into(),
-        Auxiliary::NoiseVariance | Auxiliary::None => {
+        _ => {
             let sd = fitted.noise().unwrap_or_default().sqrt() * fitted.target_scale.sd;
             format!(
                 "error bars hold the learned noise alone, whose sd is {}; --latent predicts the function without noise",

@@ -9,6 +9,7 @@ const DAY: i64 = 86_400;
 
 /// The distance between the dates of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// So many calendar months; 12 are a year. Dates at the end of a month stay there.
     Months {

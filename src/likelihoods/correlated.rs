@@ -1,59 +1,13 @@
-//! Averages of `softmax(f)` and `ln Σ exp(f)` over correlated Gaussian `f`.
+//! Averages of `ln Σ exp(f)` over correlated Gaussian `f`, with slopes.
 
 use cagey_base::likelihoods::Marginal;
+use cagey_base::likelihoods::correlated::{GRID, axes, by_grid, centre, eigen, in_basis, probabilities};
 use cagey_base::likelihoods::shares::{Averages, averages};
 use cagey_base::likelihoods::softmax::{Joint, LogSum, normalise};
-use faer::{MatRef, Side};
 
 use super::difficulty::Difficulty;
 use super::lattice::{Lattice, Means};
 use super::shift::Shifted;
-use crate::linalg::dense::registers;
-
-/// Up to so many latent functions the integral is over a grid: without the common shift, three functions leave two
-/// dimensions.
-const GRID: usize = 3;
-
-/// `E[softmax(f)]` for `f ~ N(mean [L], covariance [L, L])`.
-///
-/// Adding the same shift to all functions changes nothing, so the common shift is removed first. Up to three functions
-/// use the trapezoidal rule along the principal axes of the rest, to nine digits. More functions use a lattice rule:
-/// the probabilities of `independent` functions with the same variances are multiplied by the factor that correlations
-/// cause on the lattice points. For ten classes and variances of 5 this is correct to about 1e-3.
-fn probabilities(
-    mean: &[f64],
-    covariance: &[f64],
-    lattice: &Lattice,
-    shares: impl Fn(&mut [f64]),
-    independent: impl Fn(&[f64]) -> Vec<f64>,
-) -> Vec<f64> {
-    let n = mean.len();
-    let mut centred = covariance.to_vec();
-    centre(&mut centred, n);
-    if n > GRID {
-        // The shift that leaves the smallest correlations.
-        let trace: f64 = centred.iter().step_by(n + 1).sum();
-        let across = (centred.iter().sum::<f64>() - trace) / (n * (n - 1)) as f64;
-        centred.iter_mut().for_each(|c| *c -= across);
-    }
-    let Some((values, vectors)) = eigen(&centred, n) else { return vec![f64::NAN; n] };
-    if n > GRID {
-        return by_lattice(mean, &centred, (&values, &vectors), lattice, independent);
-    }
-    // The first eigenvalue is the smallest. It belongs to the shift.
-    let mut sum = vec![0.0; n];
-    by_grid(&axes(&values, &vectors, n), mean, 1.0, &mut |f, weight| {
-        let mut p = f.to_vec();
-        shares(&mut p);
-        sum.iter_mut().zip(&p).for_each(|(sum, p)| *sum += weight * p);
-    });
-    normalised(sum)
-}
-
-/// The principal axes without the first. It has the smallest eigenvalue and belongs to the shift.
-fn axes(values: &[f64], vectors: &[f64], n: usize) -> Vec<Axis> {
-    (1..n).map(|k| Axis::new(values[k], (0..n).map(|c| vectors[c * n + k]).collect())).collect()
-}
 
 fn nan(n: usize) -> LogSum {
     LogSum { value: f64::NAN, in_mean: vec![f64::NAN; n], in_covariance: vec![f64::NAN; n * n] }
@@ -65,11 +19,7 @@ impl Joint for Lattice {
     }
 
     fn probabilities(&self, mean: &[f64], covariance: &[f64]) -> Vec<f64> {
-        let shares = |f: &mut [f64]| {
-            normalise(f);
-        };
-        let independent = |variance: &[f64]| averages(Marginal { mean, variance }).shares;
-        probabilities(mean, covariance, self, shares, independent)
+        probabilities(mean, covariance, self)
     }
 }
 
@@ -154,85 +104,8 @@ fn log_sum_by_lattice(
     Some(LogSum { value, in_mean, in_covariance: slopes })
 }
 
-/// `U A Uᵀ` for eigenvectors in the columns of U.
-fn in_basis(vectors: &[f64], n: usize, a: impl Fn(usize, usize) -> f64) -> Vec<f64> {
-    let half: Vec<f64> = (0..n * n).map(|e| (0..n).map(|k| vectors[e / n * n + k] * a(k, e % n)).sum()).collect();
-    (0..n * n).map(|e| (0..n).map(|k| half[e / n * n + k] * vectors[e % n * n + k]).sum()).collect()
-}
-
 /// `Uᵀ A U`.
 fn in_basis_of(vectors: &[f64], n: usize, a: &[f64]) -> Vec<f64> {
     let turned: Vec<f64> = (0..n * n).map(|e| vectors[e % n * n + e / n]).collect();
     in_basis(&turned, n, |i, j| a[i * n + j])
-}
-
-/// Subtracts the mean from rows and columns.
-fn centre(a: &mut [f64], n: usize) {
-    for row in a.chunks_exact_mut(n) {
-        let mean = row.iter().sum::<f64>() / n as f64;
-        row.iter_mut().for_each(|x| *x -= mean);
-    }
-    for column in 0..n {
-        let mean = a.iter().skip(column).step_by(n).sum::<f64>() / n as f64;
-        a.iter_mut().skip(column).step_by(n).for_each(|x| *x -= mean);
-    }
-}
-
-/// Eigenvalues, ascending, and the eigenvectors in columns.
-fn eigen(a: &[f64], n: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-    let eigen = MatRef::from_row_major_slice(a, n, n).self_adjoint_eigen(Side::Lower).ok()?;
-    registers::clear();
-    let values = eigen.S().column_vector().iter().map(|value| value.max(0.0)).collect();
-    Some((values, eigen.U().row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect()))
-}
-
-fn normalised(mut p: Vec<f64>) -> Vec<f64> {
-    let sum: f64 = p.iter().sum();
-    p.iter_mut().for_each(|p| *p = (*p / sum).max(f64::MIN_POSITIVE));
-    p
-}
-
-/// A direction in which functions vary, with the nodes and weights of its quadrature rule.
-struct Axis {
-    direction: Vec<f64>,
-    nodes: Vec<(f64, f64)>,
-}
-
-impl Axis {
-    fn new(variance: f64, direction: Vec<f64>) -> Self {
-        let sd = variance.sqrt();
-        // The probabilities have poles where two functions differ by iπ. So the error is e⁻²⁵.
-        let step = f64::min(0.5, 0.79 / (std::f64::consts::SQRT_2 * sd)).max(0.02);
-        let half = (9.0 / step).ceil() as i32;
-        let node = |k: i32| step * f64::from(k);
-        let nodes = (-half..=half).map(|k| (sd * node(k), (-0.5 * node(k) * node(k)).exp())).collect();
-        Self { direction, nodes }
-    }
-}
-
-/// Visits the nodes of a grid along axes, with their weights.
-fn by_grid(axes: &[Axis], at: &[f64], weight: f64, visit: &mut impl FnMut(&[f64], f64)) {
-    let Some((axis, rest)) = axes.split_first() else { return visit(at, weight) };
-    for (node, share) in &axis.nodes {
-        let moved: Vec<f64> = at.iter().zip(&axis.direction).map(|(f, v)| f + node * v).collect();
-        by_grid(rest, &moved, weight * share, visit);
-    }
-}
-
-fn by_lattice(
-    mean: &[f64],
-    covariance: &[f64],
-    (values, vectors): (&[f64], &[f64]),
-    lattice: &Lattice,
-    independent: impl Fn(&[f64]) -> Vec<f64>,
-) -> Vec<f64> {
-    let n = mean.len();
-    // The symmetric root. It is close to the root of the independent functions.
-    let root = in_basis(vectors, n, |a, b| if a == b { values[a].sqrt() } else { 0.0 });
-    let variances: Vec<f64> = covariance.iter().step_by(n + 1).map(|v| v.max(0.0)).collect();
-    let sd: Vec<f64> = variances.iter().map(|v| v.sqrt()).collect();
-    let Means { together, apart, .. } = lattice.means(mean, &root, &sd);
-    let changes = together.shares.iter().zip(&apart.shares);
-    let weigh = |(p, (t, a)): (f64, (&f64, &f64))| if *a > 0.0 { p * t / a } else { p };
-    normalised(independent(&variances).into_iter().zip(changes).map(weigh).collect())
 }

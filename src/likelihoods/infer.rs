@@ -6,6 +6,7 @@ use crate::params::shown;
 
 /// Targets from which to guess a likelihood.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Sight<'a> {
     /// Labels of classes, each listed once.
     Labels(&'a [String]),

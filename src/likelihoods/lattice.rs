@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
+use cagey_base::likelihoods::correlated::{Averaged, LARGEST, normals};
+
 use super::difficulty::Difficulty;
 use crate::arithmetic::Arithmetic;
-use crate::arithmetic::special::normal_quantile;
-use crate::linalg::real::dot;
 use crate::products::lanes::{Chains, Lanes, Number, Work};
 
 /// A lattice. Each of its points is also used with its mirror image.
@@ -27,7 +27,7 @@ const SIZES: [Size; 4] = [
     Size { points: 1 << 8, generator: 35, enough: [0.06, 0.1] },
     Size { points: 1 << 10, generator: 227, enough: [0.15, 0.25] },
     Size { points: 1 << 12, generator: 2267, enough: [0.6, 1.0] },
-    Size { points: 1 << 14, generator: 5593, enough: [f64::INFINITY; 2] },
+    Size { points: LARGEST.0, generator: LARGEST.1, enough: [f64::INFINITY; 2] },
 ];
 
 impl Size {
@@ -44,29 +44,6 @@ impl Size {
         } else {
             (along * along * (3.0 - 2.0 * along), 6.0 * along * (1.0 - along) / width)
         }
-    }
-
-    /// Standard normal numbers on the lattice, row-major `[dim, points]`.
-    fn normals(&self, dim: usize) -> Vec<f64> {
-        let count = self.points;
-        let strides = std::iter::successors(Some(1), |stride| Some(stride * self.generator % count));
-        let place = |k: usize, stride: usize| ((k * stride % count) as f64 + 0.5) / count as f64;
-        let mut rows: Vec<Vec<f64>> =
-            strides.take(dim).map(|s| (0..count).map(|k| normal_quantile(place(k, s))).collect()).collect();
-        // Give the points the exact second moments of the distribution. Then averages of quadratic functions are
-        // exact, and those of similar functions good.
-        for a in 0..dim {
-            for _ in 0..2 {
-                for b in 0..a {
-                    let along = dot(&rows[a], &rows[b]) / dot(&rows[b], &rows[b]);
-                    let (before, rest) = rows.split_at_mut(a);
-                    rest[0].iter_mut().zip(&before[b]).for_each(|(z, other)| *z -= along * other);
-                }
-            }
-            let size = (dot(&rows[a], &rows[a]) / count as f64).sqrt();
-            rows[a].iter_mut().for_each(|z| *z /= size);
-        }
-        rows.concat()
     }
 }
 
@@ -109,13 +86,8 @@ pub(super) struct Side {
 }
 
 impl Lattice {
-    /// The averages for means `[L]`, a root R `[L, L]` and standard deviations s `[L]`, on the largest lattice.
-    pub fn means(&self, mean: &[f64], root: &[f64], sd: &[f64]) -> Means {
-        self.on(SIZES.len() - 1, mean, root, sd)
-    }
-
-    /// The averages, on lattices as large as their difficulty needs, and the slope of their
-    /// [`change`](Means::change) in the difficulty.
+    /// The averages for means `[L]`, a root R `[L, L]` and standard deviations s `[L]`, on lattices as large as their
+    /// difficulty needs, and the slope of their [`change`](Means::change) in the difficulty.
     pub fn means_at(&self, difficulty: &Difficulty, mean: &[f64], root: &[f64], sd: &[f64]) -> (Means, f64) {
         let x = difficulty.value;
         let size = SIZES.iter().position(|size| size.left_over(x).0 < 1.0).unwrap_or(SIZES.len() - 1);
@@ -131,8 +103,18 @@ impl Lattice {
     }
 
     fn on(&self, size: usize, mean: &[f64], root: &[f64], sd: &[f64]) -> Means {
-        let points = self.0[size].get_or_init(|| SIZES[size].normals(mean.len()));
+        let points = self.0[size].get_or_init(|| {
+            let Size { points, generator, .. } = SIZES[size];
+            normals((points, generator), mean.len())
+        });
         f64::vectorised(Visit { mean, root, sd, points, count: SIZES[size].points })
+    }
+}
+
+impl Averaged for Lattice {
+    fn shares(&self, mean: &[f64], root: &[f64], sd: &[f64]) -> [Vec<f64>; 2] {
+        let Means { together, apart, .. } = self.on(SIZES.len() - 1, mean, root, sd);
+        [together.shares, apart.shares]
     }
 }
 

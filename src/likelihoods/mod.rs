@@ -212,11 +212,9 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
         if latents == 1 {
             return self.predict(mean, covariance, auxiliary);
         }
-        match self.density().joint_probabilities(mean, covariance) {
-            // Latent functions without variance that have these probabilities.
-            Some(p) => self.predict(&p.iter().map(|p| p.ln()).collect::<Vec<_>>(), &vec![0.0; latents], auxiliary),
-            None => Err(Error::Usage(format!("the {} likelihood has no correlated latent functions", self.text()))),
-        }
+        let auxiliary = auxiliary.unwrap_or(self.auxiliary().neutral());
+        Prediction::joint(self.density(), mean, covariance, auxiliary)
+            .ok_or_else(|| Error::Usage(format!("the {} likelihood has no correlated latent functions", self.text())))
     }
 }
 

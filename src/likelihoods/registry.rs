@@ -59,6 +59,7 @@ impl Row {
 
 /// What may stand in brackets after a likelihood's name, and how the likelihood is made from it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Argument {
     /// Nothing.
     None(fn() -> Box<dyn Likelihood>),

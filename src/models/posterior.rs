@@ -83,10 +83,6 @@ pub struct Correlated {
 pub(super) const NO_FACTOR: &str =
     "its file lacks the factor that predictions need; save it with `Settings::store_factor` (--store-factor)";
 
-/// Why classes with correlated functions are not served.
-pub(super) const OF_CLASSES: &str =
-    "its classes have correlated functions, whose probabilities need more than other programs have; svgp can be served";
-
 /// The error for a request about one latent function to a posterior of `latents` functions.
 pub(super) fn several<T>(latents: usize) -> Result<T> {
     Err(Error::Usage(format!("this posterior has {latents} latent functions; ask for all of their `marginals`")))

@@ -28,31 +28,32 @@ const D: usize = 2;
 
 fn choices() -> Vec<(&'static str, ModelChoice)> {
     let (inducing, batches) = (20, Minibatches::default());
-    let svgp = |covariance| SvgpOptions { inducing, covariance, batches: batches.clone() };
-    let swsgp = |union| SwsgpOptions {
-        nugget: 1e-3,
-        inducing,
-        neighbours: 4,
-        divergence: 1.0,
-        union,
-        covariance: Covariance::Full,
-        batches: batches.clone(),
+    let svgp = |covariance| SvgpOptions::default().inducing(inducing).covariance(covariance).batches(batches.clone());
+    let swsgp = |union| {
+        SwsgpOptions::default()
+            .nugget(1e-3)
+            .inducing(inducing)
+            .neighbours(4)
+            .divergence(1.0)
+            .union(union)
+            .covariance(Covariance::Full)
+            .batches(batches.clone())
     };
-    let cagp = |policy| CagpOptions { actions: 16, policy, ..CagpOptions::default() };
+    let cagp = |policy| CagpOptions::default().actions(16).policy(policy);
     let solver = CgOptions { relative: 1e-5, ..CgGpOptions::default().solver };
     vec![
         ("exact", ExactOptions::default().into()),
         ("cagp", cagp(ActionPolicy::Learned).into()),
         ("cagp-cg", cagp(ActionPolicy::Cg).into()),
-        ("sgpr", SgprOptions { inducing }.into()),
-        ("sparse-grid", SparseGridOptions { level: 3, ..SparseGridOptions::default() }.into()),
+        ("sgpr", SgprOptions::default().inducing(inducing).into()),
+        ("sparse-grid", SparseGridOptions::default().level(3).into()),
         ("svgp", svgp(Covariance::Full).into()),
         ("svgp, diagonal", svgp(Covariance::Diagonal).into()),
         ("swsgp", swsgp(false).into()),
         ("swsgp, union", swsgp(true).into()),
-        ("cggp", CgGpOptions { rank: 32, solver, ..CgGpOptions::default() }.into()),
-        ("laplace", LaplaceOptions {}.into()),
-        ("experts", ExpertsOptions { experts: Some(3), inducing, ..ExpertsOptions::default() }.into()),
+        ("cggp", CgGpOptions::default().rank(32).solver(solver).into()),
+        ("laplace", LaplaceOptions::default().into()),
+        ("experts", ExpertsOptions::default().experts(Some(3)).inducing(inducing).into()),
     ]
 }
 
@@ -171,15 +172,15 @@ fn every_likelihood_agrees() {
     for row in Likelihoods::default().rows() {
         assert!(LIKELIHOODS.iter().any(|(text, _)| text.split('(').next() == Some(row.name)), "{}", row.name);
     }
-    let svgp = SvgpOptions { inducing: 20, covariance: Covariance::Full, batches: Minibatches::default() };
-    let cagp = CagpOptions { actions: 16, ..CagpOptions::default() };
+    let svgp = SvgpOptions::default().inducing(20).covariance(Covariance::Full).batches(Minibatches::default());
+    let cagp = CagpOptions::default().actions(16);
     let mut all = Vec::new();
     for case in &LIKELIHOODS {
         let (likelihood, data) = targets(case, 120);
         let gaussian = case.0.starts_with("gaussian");
         let mut kinds: Vec<(&str, ModelChoice)> = vec![("svgp", svgp.clone().into())];
         if !gaussian {
-            kinds.extend([("laplace", LaplaceOptions {}.into()), ("cagp", cagp.clone().into())]);
+            kinds.extend([("laplace", LaplaceOptions::default().into()), ("cagp", cagp.clone().into())]);
         }
         for (what, choice) in kinds {
             let model = build(&choice, likelihood.boxed(), &data);
@@ -202,7 +203,7 @@ fn computation_aware_classes_agree() {
     for (case, n) in cases {
         let (likelihood, data) = targets(&case, n);
         for sites in [SiteRule::Mode, SiteRule::Expectation] {
-            let choice = CagpOptions { actions: 12, sites, ..CagpOptions::default() }.into();
+            let choice = CagpOptions::default().actions(12).sites(sites).into();
             let model = build(&choice, likelihood.boxed(), &data);
             for budget in [1 << 16, 1 << 27] {
                 let what = format!("{}, {sites:?}, chunks of {budget} bytes", case.0);
@@ -222,7 +223,7 @@ fn newton_models_agree_in_chunks() {
     for case in LIKELIHOODS.iter().filter(|(text, _)| ["heteroscedastic(0.3)", "bernoulli(logit)"].contains(text)) {
         let (likelihood, data) = targets(case, 257);
         for sites in [SiteRule::Mode, SiteRule::Expectation] {
-            let choice = CagpOptions { actions: 16, sites, ..CagpOptions::default() }.into();
+            let choice = CagpOptions::default().actions(16).sites(sites).into();
             let model = build(&choice, likelihood.boxed(), &data);
             all.extend(faults(&format!("{}, {sites:?}", case.0), &*model, &data, 1 << 27, 1e-4));
             for compute in gpus() {

@@ -27,7 +27,7 @@ fn grid(data: &Observations, options: SparseGridOptions) -> SparseGrid {
 }
 
 fn level(level: usize) -> SparseGridOptions {
-    SparseGridOptions { level, ..SparseGridOptions::default() }
+    SparseGridOptions::default().level(level)
 }
 
 /// Rows with their own known noise.
@@ -159,7 +159,7 @@ fn level_one_is_the_sparse_model_of_one_point() {
     let data = noisy(40);
     let combinations = [Combination::Opticom, Combination::Ct, Combination::Union];
     for combination in combinations {
-        let options = SparseGridOptions { combination, ..level(1) };
+        let options = level(1).combination(combination);
         let model = grid(&data, options);
         let single = model.union().unwrap();
         assert_eq!(single.process.len(), 1);
@@ -179,7 +179,7 @@ fn variances_are_errors_of_a_linear_predictor() {
     let data = noisy(30);
     let (n, t) = (data.n(), POINTS.len() / 2);
     for combination in [Combination::Opticom, Combination::Ct] {
-        let model = grid(&data, SparseGridOptions { combination, ..level(3) });
+        let model = grid(&data, level(3).combination(combination));
         let posterior = model.posterior(F64, data.clone()).unwrap();
         let w: Vec<f64> = (0..n)
             .flat_map(|i| {
@@ -266,7 +266,7 @@ fn a_sparse_grid_is_fitted_to_tables_and_saved() {
         (Combination::Ct, true),
         (Combination::Union, true),
     ] {
-        let model = SparseGridOptions { combination, ..level(3) }.into();
+        let model = level(3).combination(combination).into();
         let settings = Settings { model, store_factor, ..Settings::default() };
         let config = TrainConfig { steps: 15, ..TrainConfig::default() };
         let fitted = Fitted::fit(Schema::numeric(&table), &table, settings, &config, &registry, &mut []).unwrap();

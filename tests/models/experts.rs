@@ -327,7 +327,7 @@ fn every_row_is_one_experts() {
         match partition {
             Partition::Random | Partition::Tree => assert!(sizes.iter().all(|size| [6, 7].contains(size)), "{sizes:?}"),
             Partition::Column(_) => assert_eq!(sizes, [14, 14, 13]),
-            Partition::Kmeans => assert!(parts.len() <= 6 && !sizes.contains(&0), "{sizes:?}"),
+            _ => assert!(parts.len() <= 6 && !sizes.contains(&0), "{sizes:?}"),
         }
         assert_eq!(partition.to_string().parse::<Partition>().unwrap(), partition);
     }

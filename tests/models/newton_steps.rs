@@ -134,7 +134,7 @@ fn rows_in_order_are_the_model_of_the_first_rows() {
     let of = |likelihood: Box<dyn Likelihood>, data: &Observations, actions: usize| {
         let newton = Newton { per_step: Some(actions), stopping: Stopping::Change, ..Newton::default() };
         let (policy, sites) = (ActionPolicy::Rows, SITES);
-        let options = CagpOptions { actions, policy, sites, newton, ..CagpOptions::default() };
+        let options = CagpOptions::default().actions(actions).policy(policy).sites(sites).newton(newton);
         let mut model =
             options.build(Parts { likelihood, prior: kernel().into() }, &Context::new(data, &[], 0)).unwrap();
         for (path, parameter) in model.parameters_mut() {
@@ -179,7 +179,7 @@ fn rows_in_order_are_the_model_of_the_first_rows() {
 fn gradients_go_through_the_solve_of_gaussian_targets() {
     let data = data(13, 2);
     for unrolled in [0, 1] {
-        let options = CagpOptions { actions: 4, policy: ActionPolicy::Cg, unrolled, ..CagpOptions::default() };
+        let options = CagpOptions::default().actions(4).policy(ActionPolicy::Cg).unrolled(unrolled);
         let parts = Parts { likelihood: Box::new(Gaussian::new(0.3)), prior: kernel().into() };
         let mut model = options.build(parts, &Context::new(&data, &[], 0)).unwrap();
         let batch = data.batch(&Scope::new(F64).unwrap());

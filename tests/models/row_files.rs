@@ -71,13 +71,13 @@ fn a_model_of_a_file_is_that_of_its_table() {
         let (schema, data) = read_training(&table, &ReadOptions::default()).unwrap();
         // Some rows in the middle are held out.
         let rows: Vec<usize> = (0..ROWS).filter(|row| !(20..30).contains(row)).collect();
-        let options = |partition| ExpertsOptions { experts: Some(5), partition, ..ExpertsOptions::default() };
+        let options = |partition| ExpertsOptions::default().experts(Some(5)).partition(partition);
         let of = |algorithm| Federation { algorithm, ..Federation::default() };
         let all = [
             options(Partition::Random),
-            ExpertsOptions { training: of(Algorithm::Fedavg), ..options(Partition::Tree) },
-            ExpertsOptions { local: LocalKind::Sgpr, inducing: 12, ..options(Partition::Kmeans) },
-            ExpertsOptions { experts: None, ..options(Partition::Column("b".into())) },
+            options(Partition::Tree).training(of(Algorithm::Fedavg)),
+            options(Partition::Kmeans).local(LocalKind::Sgpr).inducing(12),
+            options(Partition::Column("b".into())).experts(None),
         ];
         let config = TrainConfig { steps: 5, ..TrainConfig::default() };
         for options in all {
@@ -99,7 +99,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
             let read = Fitted::from_bytes(&found.to_bytes().unwrap(), &Registry::default(), None).unwrap();
             assert_eq!(read.predict(&data).unwrap(), found.predict(&data).unwrap(), "{what}");
         }
-        let settings = settings(SgprOptions { inducing: 11 }, noise);
+        let settings = settings(SgprOptions::default().inducing(11), noise);
         let memory = Plan::new(schema.clone(), &data.subset(&rows), settings.clone(), 5, &Registry::default());
         let memory = memory.unwrap().train(&config, &mut []).unwrap();
         let found = of_file(&file, rows, &settings).train(&config, &mut []).unwrap();
@@ -110,7 +110,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
 
 /// The rows of a file in the units of a model, and the source to read them from.
 fn source(file: &Path, noise: bool) -> (Observations, Arc<dyn SharedRows>) {
-    let plan = of_file(file, (0..ROWS).collect(), &settings(SgprOptions { inducing: 3 }, noise));
+    let plan = of_file(file, (0..ROWS).collect(), &settings(SgprOptions::default().inducing(3), noise));
     (plan.rows().clone(), plan.source().unwrap())
 }
 
@@ -176,7 +176,8 @@ fn batches_that_ranks_read_are_those_that_are_sent() {
     let (schema, data) = read_training(&table, &ReadOptions::default()).unwrap();
     for natural in [None, Some(0.2)] {
         let batches = Minibatches { size: 20, natural, ..Minibatches::default() };
-        let settings = settings(SvgpOptions { inducing: 9, covariance: Covariance::Full, batches }, false);
+        let settings =
+            settings(SvgpOptions::default().inducing(9).covariance(Covariance::Full).batches(batches), false);
         let config = TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, ..Adam::default() }), 9);
         let trained = |plan: Plan| {
             let fitted = plan.train(&config, &mut []).unwrap();

@@ -82,13 +82,12 @@ fn any_number_of_ranks_writes_the_same_model() {
     let paths = write(folder.path());
     let points = [101.0, 0.3, 0.1, 108.5, -0.5, 0.2, 120.0, 0.0, 0.1];
     for algorithm in [Algorithm::Fact, Algorithm::Fedavg, Algorithm::Pxadmm] {
-        let options = || ExpertsOptions {
-            training: Federation {
+        let options = || {
+            ExpertsOptions::default().training(Federation {
                 algorithm,
                 share: if algorithm == Algorithm::Fedavg { 0.5 } else { 1.0 },
                 ..Federation::default()
-            },
-            ..ExpertsOptions::default()
+            })
         };
         let of = |mut fitted: Fitted| {
             let predicted = fitted.predict_rows(&points).unwrap();
@@ -244,13 +243,13 @@ fn what_needs_all_rows_in_one_place_is_refused() {
     };
     let usual = ExpertsOptions::default;
     for rule in [Rule::Grbcm, Rule::Near, Rule::Npae, Rule::Weights, Rule::WeightsNoise] {
-        let said = refused(settings(ExpertsOptions { aggregation: Some(rule), ..usual() }));
+        let said = refused(settings(usual().aggregation(Some(rule))));
         assert!(said.contains(rule.name()) && said.contains("nearest"), "{said}");
     }
-    assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("ExpertsOptions::experts"));
+    assert!(refused(settings(usual().experts(Some(3)))).contains("ExpertsOptions::experts"));
     let local = cagey::models::experts::LocalKind::Sgpr;
-    assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("ExpertsOptions::local = exact"));
-    let svgp = SvgpOptions { inducing: 4, covariance: Covariance::Full, batches: Minibatches::default() };
+    assert!(refused(settings(usual().local(local))).contains("ExpertsOptions::local = exact"));
+    let svgp = SvgpOptions::default().inducing(4).covariance(Covariance::Full).batches(Minibatches::default());
     let said = refused(Settings { model: svgp.into(), ..settings(usual()) });
     assert!(said.contains("svgp") && said.contains("one place"), "{said}");
 }

@@ -21,7 +21,7 @@ fn table(target: impl Fn(f64) -> f64) -> (Schema, Dataset) {
 
 fn options(natural: Option<f64>, size: usize) -> SvgpOptions {
     let batches = Minibatches { size, natural, ..Minibatches::default() };
-    SvgpOptions { inducing: 9, covariance: Covariance::Full, batches }
+    SvgpOptions::default().inducing(9).covariance(Covariance::Full).batches(batches)
 }
 
 /// Parameters and loss after a training, by `ranks` ranks if it is set.

@@ -28,7 +28,7 @@ const ROWS: usize = 36;
 /// Every kind of model, with options for small data.
 fn choices() -> Vec<ModelChoice> {
     let batches = Minibatches::default();
-    let cagp = |policy| CagpOptions { actions: 8, policy, ..CagpOptions::default() }.into();
+    let cagp = |policy| CagpOptions::default().actions(8).policy(policy).into();
     let policies = [
         ActionPolicy::Learned,
         ActionPolicy::Cg,
@@ -43,24 +43,25 @@ fn choices() -> Vec<ModelChoice> {
     ];
     let (inducing, neighbours, divergence) = (9, 4, 1.0);
     let variational = [Covariance::Full, Covariance::Diagonal].into_iter().flat_map(|covariance| {
-        let local = |union| SwsgpOptions {
-            inducing,
-            neighbours,
-            divergence,
-            union,
-            nugget: 1e-3,
-            covariance,
-            batches: batches.clone(),
+        let local = |union| {
+            SwsgpOptions::default()
+                .inducing(inducing)
+                .neighbours(neighbours)
+                .divergence(divergence)
+                .union(union)
+                .nugget(1e-3)
+                .covariance(covariance)
+                .batches(batches.clone())
         };
-        let all = SvgpOptions { inducing, covariance, batches: batches.clone() };
+        let all = SvgpOptions::default().inducing(inducing).covariance(covariance).batches(batches.clone());
         [all.into(), local(false).into(), local(true).into()]
     });
     let mut all: Vec<ModelChoice> = policies.into_iter().map(cagp).collect();
     // At the full rank of the matrix nothing is random; central differences need solves of all digits.
     let solver = CgOptions { relative: 1e-13, ..CgGpOptions::default().solver };
-    let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
-    all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
-    all.extend([LaplaceOptions {}.into(), StateSpaceOptions {}.into()]);
+    let whole = CgGpOptions::default().rank(ROWS).solver(solver);
+    all.extend([ExactOptions::default().into(), SgprOptions::default().inducing(inducing).into(), whole.into()]);
+    all.extend([LaplaceOptions::default().into(), StateSpaceOptions::default().into()]);
     for (partition, local, aggregation) in [
         (Partition::Random, LocalKind::Exact, Rule::Grbcm),
         (Partition::Tree, LocalKind::Exact, Rule::Npae),
@@ -69,16 +70,17 @@ fn choices() -> Vec<ModelChoice> {
         (Partition::Tree, LocalKind::Sgpr, Rule::Bcm),
     ] {
         all.push(
-            ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation: Some(aggregation), ..usual() }
+            usual()
+                .experts(Some(3))
+                .partition(partition)
+                .local(local)
+                .inducing(inducing)
+                .aggregation(Some(aggregation))
                 .into(),
         );
     }
-    let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
-    all.extend([
-        grids.into(),
-        SparseGridOptions { combination: Combination::Ct, ..grids }.into(),
-        SparseGridOptions { combination: Combination::Union, ..grids }.into(),
-    ]);
+    let grids = SparseGridOptions::default().level(3);
+    all.extend([grids.into(), grids.combination(Combination::Ct).into(), grids.combination(Combination::Union).into()]);
     all.extend(variational);
     all
 }

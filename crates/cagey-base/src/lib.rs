@@ -19,6 +19,8 @@ pub mod model_file;
 pub mod scale;
 pub mod serving;
 #[doc(hidden)]
+pub mod state_space;
+#[doc(hidden)]
 pub mod suggest;
 #[doc(hidden)]
 pub mod vectors;

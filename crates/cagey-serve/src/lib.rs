@@ -13,10 +13,10 @@
 //! Rows have one number for each of [`Model::inputs`], in the units of the table that the model was fitted to; a column
 //! of categories has one input of 0 or 1 for each. Numbers are those of the library to rounding errors.
 //!
-//! A file has what this takes if the model is svgp, sgpr or cagp; for exact, laplace, experts and averages, fit it with
-//! `--store-factor` (`Settings::store_factor`). What cannot be served is [refused](Error) with the reason: kernels,
-//! transforms and likelihoods of one's own, classes with correlated functions, and the models that solve with the rows
-//! for each prediction.
+//! A file has what this takes if the model is svgp, sgpr, swsgp or cagp; for exact, state-space, laplace, sparse-grid,
+//! experts and averages, fit it with `--store-factor` (`Settings::store_factor`). What cannot be served is
+//! [refused](Error) with the reason: kernels, transforms and likelihoods of one's own, experts whose rows stay
+//! elsewhere, and cggp, whose predictions are those of an iteration over all rows.
 //!
 //! The crate compiles for WebAssembly: read the file with [`Model::from_bytes`].
 
@@ -103,8 +103,8 @@ impl Model {
     /// The distributions of the target at rows `x`, row-major.
     ///
     /// # Errors
-    /// [`Error::Shape`] for an incomplete row, [`Error::Data`] for a number that is not finite, or a row so far from the
-    /// data that its prediction is not.
+    /// [`Error::Shape`] for an incomplete row, [`Error::Data`] for a number that is not finite, or a row so far from
+    /// the data that its prediction is not.
     pub fn predict(&self, x: &[f64]) -> Result<Vec<Prediction>> {
         self.predict_with(x, None)
     }

@@ -7,7 +7,7 @@ use cagey_base::likelihoods::{self, Auxiliary, Density, Prediction as Standardis
 use cagey_base::metrics::TargetPrediction;
 use cagey_base::model_file::Array;
 use cagey_base::scale::row_values;
-use cagey_base::serving::{self, Described, Description, Experts, Moments, Ready, Units};
+use cagey_base::serving::{self, Described, Description, Moments, Posterior, Units};
 use cagey_base::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,12 +22,6 @@ pub(crate) struct Single {
     /// σ², if targets are Gaussian given the function.
     noise: Option<f64>,
     posterior: Posterior,
-}
-
-#[derive(Debug, Clone)]
-enum Posterior {
-    Latents(Vec<Ready>),
-    Experts(Box<Experts>),
 }
 
 /// Reads a part of a document.
@@ -71,18 +65,7 @@ impl Single {
             }
             known.get(name).cloned()
         };
-        let posterior = match &description.posterior {
-            Described::Latents(all) if all.len() == density.latents() => {
-                let ready = all.iter().map(|latent| latent.ready(d, &mut array));
-                Posterior::Latents(ready.collect::<std::result::Result<_, _>>()?)
-            }
-            Described::Experts(experts) if density.latents() == 1 => {
-                Posterior::Experts(Box::new(experts.ready(d, &mut array)?))
-            }
-            _ => {
-                return Err("has another number of latent functions than its likelihood, or is of a newer cagey".into());
-            }
-        };
+        let posterior = description.posterior.ready(d, density.latents(), &mut array)?;
         let noise = (text == "gaussian").then(|| own[0]);
         Ok(Self { description, units, density, noise, posterior })
     }
@@ -112,20 +95,21 @@ impl Single {
         let rows = x.len() / d;
         let auxiliary = auxiliary.map(|values| self.of_rows(values, rows)).transpose()?;
         let scaled = self.units.input_scale.apply(x)?;
-        let each: Vec<Vec<Moments>> = match &self.posterior {
-            Posterior::Latents(latents) => latents.iter().map(|latent| latent.moments(&scaled)).collect(),
-            Posterior::Experts(experts) => vec![experts.moments(&scaled).map_err(Error::Data)?],
+        let auxiliary = |row: usize| auxiliary.as_ref().map(|auxiliary| auxiliary[row]);
+        let functions = match &self.posterior {
+            Posterior::Apart(functions) => functions,
+            Posterior::Together(together) => {
+                let each = together.moments(&scaled).into_iter().enumerate();
+                return each.map(|(row, moments)| self.of_classes(row, moments, auxiliary(row))).collect();
+            }
         };
+        let each = functions.iter().map(|function| function.moments(&scaled).map_err(Error::Data));
+        let each = each.collect::<Result<Vec<Vec<Moments>>>>()?;
         (0..rows)
             .map(|row| {
                 let of: Vec<Moments> = each.iter().map(|latent| latent[row]).collect();
-                if of.iter().any(|at| !(at.mean.is_finite() && at.variance.is_finite())) {
-                    return Err(Error::Data(format!(
-                        "row {}: its prediction is not a finite number, because its inputs lie too far from the data",
-                        row + 1
-                    )));
-                }
-                Ok(self.at(&of, auxiliary.as_ref().map(|auxiliary| auxiliary[row])))
+                finite(row, of.iter().flat_map(|at| [at.mean, at.variance]))?;
+                Ok(self.at(&of, auxiliary(row)))
             })
             .collect()
     }
@@ -166,7 +150,27 @@ impl Single {
         }
         let (means, variances) = latents.iter().map(|at| (at.mean, at.variance)).unzip();
         let auxiliary = auxiliary.unwrap_or(self.neutral());
-        let own = Standardised::new(self.density.clone(), means, variances, auxiliary);
+        self.of_target(Standardised::new(self.density.clone(), means, variances, auxiliary))
+    }
+
+    /// The prediction of a row whose functions have these means and covariances.
+    fn of_classes(
+        &self,
+        row: usize,
+        (mean, covariance): (Vec<f64>, Vec<f64>),
+        auxiliary: Option<f64>,
+    ) -> Result<Prediction> {
+        finite(row, mean.iter().chain(&covariance).copied())?;
+        let auxiliary = auxiliary.unwrap_or(self.neutral());
+        let own = Standardised::joint(self.density.clone(), &mean, &covariance, auxiliary).ok_or_else(|| {
+            Error::Data(format!("the likelihood `{}` has no correlated functions", self.description.likelihood))
+        })?;
+        Ok(self.of_target(own))
+    }
+
+    /// A target's distribution in its units.
+    fn of_target(&self, own: Standardised) -> Prediction {
+        let scale = &self.units.target_scale;
         let standardised = match self.units.temperature {
             Some(temperature) => own.tempered(temperature.exponent),
             None => own,
@@ -177,5 +181,16 @@ impl Single {
     /// The auxiliary value of rows without one.
     fn neutral(&self) -> f64 {
         self.description.auxiliary.as_ref().map_or(1.0, |(_, kind)| kind.neutral())
+    }
+}
+
+/// Refuses numbers of a row that are not finite.
+fn finite(row: usize, mut numbers: impl Iterator<Item = f64>) -> Result<()> {
+    match numbers.all(f64::is_finite) {
+        true => Ok(()),
+        false => Err(Error::Data(format!(
+            "row {}: its prediction is not a finite number, because its inputs lie too far from the data",
+            row + 1
+        ))),
     }
 }

@@ -94,7 +94,8 @@ impl Job<Options> {
             (self.size(&options.actions, [32, 256, 512]), self.size(&options.inducing, [64, 512, 1024]));
         let every = self.size(&options.every, [case.epochs.div_ceil(5), case.epochs.div_ceil(50), 1]).max(1);
         let rows = self.size(&options.rows, [400, 4000, 20_000]);
-        let key = json!({ "item": "training", "case": case, "actions": actions, "inducing": inducing, "every": every, "compute": compute,
+        let key = json!({ "item": "training", "case": case, "actions": actions, "inducing": inducing,
+            "every": every, "compute": compute,
             "rows": self.common.data.is_none().then_some(rows), "refresh": options.refresh, "start": options.start,
             "data_order": options.data_order, "learned": options.learned });
         let text = key.to_string();
@@ -133,8 +134,7 @@ impl Setting<'_> {
         let mut parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), prior: kernel.into() };
         if let Some(steps) = self.job.own.learned.filter(|_| method == Method::CagpCg) {
             let ordered = train.permuted(&RowOrder::Tree.rows(&train, actions)?)?;
-            let mut first =
-                CagpOptions { actions, ..CagpOptions::default() }.build(parts, &Context::new(&ordered, &[], seed))?;
+            let mut first = CagpOptions::default().actions(actions).build(parts, &Context::new(&ordered, &[], seed))?;
             let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(seed);
             fit::fit(&mut *first, self.compute, &ordered, &config, &mut [])?;
             parts = Parts { likelihood: first.likelihood().boxed(), prior: first.prior().clone() };
@@ -177,18 +177,26 @@ impl Setting<'_> {
     fn options(&self) -> Box<dyn ModelOptions> {
         let [actions, inducing] = self.sizes;
         let (order, objective, refresh) = (RowOrder::Data, self.objective(), self.job.own.refresh);
-        let cagp =
-            |policy| Box::new(CagpOptions { actions, policy, objective, order, refresh, ..CagpOptions::default() });
+        let cagp = |policy| {
+            Box::new(
+                CagpOptions::default()
+                    .actions(actions)
+                    .policy(policy)
+                    .objective(objective)
+                    .order(order)
+                    .refresh(refresh),
+            )
+        };
         match self.case.method {
             Method::CagpOpt => cagp(ActionPolicy::Learned),
             Method::CagpCg => cagp(ActionPolicy::Cg),
             Method::CagpChol => cagp(ActionPolicy::Cholesky),
             Method::Cholesky => Box::new(ExactOptions::default()),
             Method::Cggp => Box::new(CgGpOptions::default()),
-            Method::Sgpr => Box::new(SgprOptions { inducing }),
+            Method::Sgpr => Box::new(SgprOptions::default().inducing(inducing)),
             Method::Svgp => {
                 let batches = Minibatches { size: 1024, ..Minibatches::default() };
-                Box::new(SvgpOptions { inducing, batches, ..SvgpOptions::default() })
+                Box::new(SvgpOptions::default().inducing(inducing).batches(batches))
             }
         }
     }

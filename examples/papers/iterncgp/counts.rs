@@ -67,8 +67,8 @@ pub fn figure(job: &Job<Options>) -> Result<()> {
             for actions in SCORED.into_iter().filter(|actions| *actions >= per_step && *actions <= rows) {
                 let mut excess = Vec::new();
                 for seed in job.seeds([2, 10, 10]) {
-                    let key = json!({ "policy": name, "per_step": per_step, "actions": actions, "rows": rows, "function": function,
-                        "seed": seed });
+                    let key = json!({ "policy": name, "per_step": per_step, "actions": actions, "rows": rows,
+                        "function": function, "seed": seed });
                     excess.push(job.once(key, || {
                         let (train, test) = (counts.drawn(2 * seed)?, counts.drawn(2 * seed + 1)?);
                         let dense =

@@ -32,7 +32,8 @@ pub fn table(job: &Job<Options>) -> Result<()> {
         for transductive in [false, true] {
             let mut all: Vec<Found> = Vec::new();
             for split in job.seeds([1, 1, 10]) {
-                let key = json!({ "set": set, "split": split, "experts": experts, "rows": rows, "transductive": transductive, "of": job.own.rows });
+                let key = json!({ "set": set, "split": split, "experts": experts, "rows": rows,
+                    "transductive": transductive, "of": job.own.rows });
                 all.push(job.once(key, || local(job, &job.split(&set, split)?, [experts, rows], transductive))?);
             }
             let [error, nlpd] = [0, 1].map(|k| shown(&all.iter().map(|f| f[k]).collect::<Vec<_>>()));

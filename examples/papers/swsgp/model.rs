@@ -86,9 +86,17 @@ impl Job<Options> {
             Some(neighbours) => {
                 let covariance = if full { Covariance::Full } else { Covariance::Diagonal };
                 let usual = SwsgpOptions::default();
-                Box::new(SwsgpOptions { inducing, neighbours, divergence, union, covariance, batches, ..usual })
+                Box::new(
+                    usual
+                        .inducing(inducing)
+                        .neighbours(neighbours)
+                        .divergence(divergence)
+                        .union(union)
+                        .covariance(covariance)
+                        .batches(batches),
+                )
             }
-            None => Box::new(SvgpOptions { inducing, covariance: Covariance::Full, batches }),
+            None => Box::new(SvgpOptions::default().inducing(inducing).covariance(Covariance::Full).batches(batches)),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{Error, Result};
 
 /// The cells of a column.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Cells {
     /// Numbers; one that is not finite is a missing cell.
     Numbers(Vec<f64>),

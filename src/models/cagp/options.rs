@@ -25,6 +25,7 @@ use crate::solvers::policies::{
 /// Computation-aware: n² time, and variances that include the error of the limited computation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct CagpOptions {
     /// Most actions. Learned actions and Gaussian targets allow at most one a row; rows of several latent functions
     /// allow more.

@@ -21,7 +21,7 @@ use crate::models::posterior::{
 use crate::models::prior::{Prior, repeated};
 use crate::products::{Anchors, BlockSparse};
 use crate::scope::{Scope, to_f64};
-use crate::serving::{self, Latent, Served, Weigh};
+use crate::serving::{self, Change, Latent, Served, Weigh};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Basis, SolveReport};
 
@@ -327,24 +327,27 @@ impl Posterior for CagpPosterior {
     }
 
     fn served(&self, _factor: bool) -> Result<Served> {
-        let (latents, centred) = self.of.functions;
-        let [actions] = self.numbers()? else {
-            return Ok(Served::refused("it has actions of several kinds; train it again to serve it"));
-        };
-        if centred && latents > 1 {
-            return Ok(Served::refused(posterior::OF_CLASSES));
-        }
+        let ((latents, centred), parts) = (self.of.functions, self.numbers()?);
         let mut arrays = BTreeMap::new();
         let (weights, lower) = (self.weights.clone(), self.factor.packed());
         let [weights, lower] = [("weights", weights), ("lower", lower)].map(|(n, v)| serving::keep(&mut arrays, n, v));
         let latent = |l: usize| {
-            let mut keep = |part: &str, values: Vec<f64>| serving::keep(&mut arrays, &format!("{l}.{part}"), values);
-            let change = actions.change((l, latents), &mut keep);
+            let mut change = |(k, part): (usize, &Numbers)| {
+                let mut keep = |name: &str, values| serving::keep(&mut arrays, &format!("{l}.{name}{k}"), values);
+                part.change((l, latents), &mut keep)
+            };
+            let change = match parts {
+                [only] => change((0, only)),
+                several => Change::Several(several.iter().enumerate().map(change).collect()),
+            };
             let prior = &self.of.priors[l.min(self.of.priors.len() - 1)];
             Ok(Latent { change, ..prior.latent(["x".into(), weights.clone(), lower.clone()], Weigh::Changed)? })
         };
-        let latents = (0..latents).map(latent).collect();
-        Ok(Served::latents(latents, arrays))
+        let all = (0..latents).map(latent).collect();
+        match centred && latents > 1 {
+            true => Ok(Served::classes(all, None, arrays)),
+            false => Ok(Served::latents(all, arrays)),
+        }
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

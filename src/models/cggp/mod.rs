@@ -30,6 +30,7 @@ use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
 
 /// What is approximated, and how accurately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CgGpOptions {
     /// When solves end.
     pub solver: CgOptions,

@@ -7,6 +7,7 @@ use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 use crate::solvers::cg::{Effort, Solution, cg};
 use crate::solvers::{NoisyCovariance, Preconditioner};
 
@@ -108,6 +109,13 @@ impl CgPosterior {
 impl Posterior for CgPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         Ok(self.predict_with_effort(x)?.0)
+    }
+
+    fn served(&self, _factor: bool) -> Result<Served> {
+        Ok(Served::refused(
+            "each of its predictions solves with all rows by conjugate gradients, and what they give depends on where \
+             they stop; fit `exact` with a stored factor, which has the same posterior, or `cagp` for many rows",
+        ))
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {

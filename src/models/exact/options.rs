@@ -12,6 +12,7 @@ use crate::models::prior::Prior;
 
 /// Without approximation: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ExactOptions {
     /// What to minimise.
     pub objective: ExactObjective,

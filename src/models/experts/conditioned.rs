@@ -207,16 +207,21 @@ impl Conditioned {
     }
 
     /// The experts in numbers, as a rule needs them.
-    pub(super) fn served(&self, rule: Rule) -> Result<Served> {
+    pub(super) fn served(&self, rule: Rule, weights: Option<Vec<f64>>) -> Result<Served> {
         let (needs, all, mut arrays) = (rule.needs(), self.model.len(), BTreeMap::new());
         let local = if needs.local || all == 1 { all } else { 0 };
         let latents = (0..local).map(|k| self.with(k, |expert| Ok(expert.latent(&format!("{k}."), &mut arrays))));
-        let mut found =
-            Committee { rule, experts: Vec::new(), common: None, augmented: Vec::new(), samples: Vec::new() };
+        let mut found = Committee { weights, ..Committee::of(rule) };
         found.experts = match latents.collect::<Result<std::result::Result<Vec<_>, String>>>()? {
             Ok(experts) => experts,
             Err(why) => return Ok(Served::refused(why)),
         };
+        if needs.covariances {
+            for k in 0..all {
+                let rows = self.with(k, |expert| expert.rows(self.compute, &format!("{k}."), &mut arrays))?;
+                found.rows.extend(rows);
+            }
+        }
         if needs.augmented {
             match self.common_expert()?.latent("common.", &mut arrays) {
                 Ok(common) => found.common = Some(common),

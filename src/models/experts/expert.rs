@@ -18,7 +18,7 @@ use crate::models::prior::Prior;
 use crate::models::sgpr::{Sgpr, SgprPosterior};
 use crate::products;
 use crate::scope::{Scope, to_f64};
-use crate::serving::Latent;
+use crate::serving::{self, Latent};
 
 /// An expert conditioned on its rows.
 #[derive(Debug)]
@@ -92,6 +92,25 @@ impl Expert {
         }
     }
 
+    /// The rows of a sparse expert in numbers, likewise.
+    pub(super) fn rows(
+        &self,
+        compute: Compute,
+        name: &str,
+        arrays: &mut BTreeMap<String, Array>,
+    ) -> Result<Option<serving::Rows>> {
+        let Self::Sparse(sparse) = self else { return Ok(None) };
+        let scope = Scope::new(compute)?.widened();
+        let m = sparse.model.process.len();
+        let mut identity = vec![0.0; m * m];
+        identity.iter_mut().step_by(m + 1).for_each(|one| *one = 1.0);
+        let lift = sparse.lifted(&scope, identity)?;
+        let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
+        let points = keep("rows", sparse.data.x.clone());
+        let noise = keep("noise", self.noise(&scope, &sparse.model.likelihood)?);
+        Ok(Some(serving::Rows { points, noise, lift: keep("lift", lift) }))
+    }
+
     pub(super) fn data(&self) -> &Observations {
         match self {
             Self::Exact(posterior) => posterior.data(),
@@ -125,18 +144,10 @@ impl Expert {
             }
             Self::Sparse(sparse) => {
                 let z = sparse.model.process.z(scope);
-                let mut inner = to_f64(products::Cross::new(&prior.kernel, scope, &z, points).matrix()?)?;
-                let (lower, m) = (sparse.posterior.lower(), sparse.model.process.len());
-                solve::lower(view(lower, m), view_mut(&mut inner, t));
-                sparse.inner.solve(&mut inner)?;
-                solve::upper(view(lower, m).transpose(), view_mut(&mut inner, t));
-                let mut weights =
-                    to_f64(products::Cross::new(&prior.kernel, scope, &x, &z).times(&scope.matrix(&inner, m, t))?)?;
-                let noise = self.noise(scope, &sparse.model.likelihood)?;
-                for (row, noise) in weights.chunks_mut(t).zip(noise) {
-                    row.iter_mut().for_each(|w| *w /= noise);
-                }
-                weights
+                let mut whitened = to_f64(products::Cross::new(&prior.kernel, scope, &z, points).matrix()?)?;
+                let lower = view(sparse.posterior.lower(), sparse.model.process.len());
+                solve::lower(lower, view_mut(&mut whitened, t));
+                sparse.lifted(scope, whitened)?
             }
         };
         Ok(Dependence { weights, cross })
@@ -144,8 +155,30 @@ impl Expert {
 
     /// Noise variances `[n_i]`.
     pub(super) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
-        let data = self.data();
-        let known = data.auxiliary.as_ref().map(|values| scope.vector(values));
-        to_f64(likelihood.variances(scope, data.n(), known.as_ref()))
+        noise(self.data(), scope, likelihood)
+    }
+}
+
+fn noise(data: &Observations, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
+    let known = data.auxiliary.as_ref().map(|values| scope.vector(values));
+    to_f64(likelihood.variances(scope, data.n(), known.as_ref()))
+}
+
+impl Sparse {
+    /// W K_XZ L⁻ᵀ B⁻¹ times the columns of `whitened` `[m, t]`, where B is the inner matrix: the weights of the rows
+    /// `[n_i, t]` in means whose covariances with the inducing values are L times these.
+    fn lifted(&self, scope: &Scope, mut whitened: Vec<f64>) -> Result<Vec<f64>> {
+        let (process, data) = (&self.model.process, &self.data);
+        let m = process.len();
+        let t = whitened.len() / m;
+        self.inner.solve(&mut whitened)?;
+        solve::upper(view(self.posterior.lower(), m).transpose(), view_mut(&mut whitened, t));
+        let (x, z) = (scope.matrix(&data.x, data.n(), data.d), process.z(scope));
+        let cross = products::Cross::new(&process.prior.kernel, scope, &x, &z);
+        let mut weights = to_f64(cross.times(&scope.matrix(&whitened, m, t))?)?;
+        for (row, noise) in weights.chunks_mut(t).zip(noise(data, scope, &self.model.likelihood)?) {
+            row.iter_mut().for_each(|w| *w /= noise);
+        }
+        Ok(weights)
     }
 }

@@ -24,6 +24,7 @@ use crate::train::TrainConfig;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum LocalKind {
     /// An exact Gaussian process on its own rows
     #[default]
@@ -35,6 +36,7 @@ pub enum LocalKind {
 /// Experts on parts of the rows, with one set of parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct ExpertsOptions {
     /// The number of experts M. If none, one for each 1,000 rows.
     pub experts: Option<usize>,

@@ -18,6 +18,7 @@ use crate::suggest::nearest;
 /// How rows are shared out among experts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Partition {
     /// At random: every expert sees the whole of the inputs' domain.
     Random,

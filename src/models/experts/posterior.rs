@@ -186,14 +186,11 @@ impl Posterior for ExpertsPosterior {
         if self.experts.model().parts.shards().is_some() {
             return Ok(Served::refused("its rows stay elsewhere"));
         }
-        if self.entangled() {
-            let rule = self.rule;
-            return Ok(Served::refused(format!("the aggregation {rule} multiplies the covariances of all its rows")));
-        }
         if !factor {
             return Ok(Served::refused(posterior::NO_FACTOR));
         }
-        self.experts.served(self.rule)
+        let weights = self.weights()?.map(|weights| weights.beta);
+        self.experts.served(self.rule, weights)
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

@@ -14,6 +14,7 @@ use crate::params;
 
 /// Any likelihood, approximated around the mode and not further: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LaplaceOptions {}
 
 impl Kind for LaplaceOptions {

@@ -170,9 +170,6 @@ impl Posterior for LaplacePosterior {
     }
 
     fn served(&self, factor: bool) -> Result<Served> {
-        if self.model.likelihood.density().is_centred() {
-            return Ok(Served::refused(posterior::OF_CLASSES));
-        }
         if !factor {
             return Ok(Served::refused(posterior::NO_FACTOR));
         }
@@ -185,7 +182,9 @@ impl Posterior for LaplacePosterior {
             Ok(Latent { change: Change::Times(roots), ..prior.latent(names, Weigh::Covariances)? })
         };
         let latents = self.weights.chunks_exact(self.data.n()).enumerate().map(latent).collect();
-        Ok(Served::latents(latents, arrays))
+        let Some(shared) = self.system.shared() else { return Ok(Served::latents(latents, arrays)) };
+        let shared = serving::keep(&mut arrays, "shared", shared.packed());
+        Ok(Served::classes(latents, Some(shared), arrays))
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {

@@ -87,6 +87,11 @@ impl System {
         &self.factors[latent]
     }
 
+    /// The factor of M, for centred curvatures.
+    pub fn shared(&self) -> Option<&Factor<f64>> {
+        self.shared.as_ref()
+    }
+
     /// `B_l⁻¹`, row-major `[n, n]`.
     pub fn inverse(&self, latent: usize) -> Vec<f64> {
         self.factors[latent].clone().inverse()

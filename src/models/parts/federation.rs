@@ -26,6 +26,7 @@ use crate::train::{self, Optimizer, TrainConfig};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum Algorithm {
     /// The sum of the experts' objectives, by the ordinary optimiser
     #[default]

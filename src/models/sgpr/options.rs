@@ -13,6 +13,7 @@ use crate::models::prior::Prior;
 
 /// A sparse GP with the collapsed bound, in n m² time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SgprOptions {
     /// The number of inducing inputs m.
     pub inducing: usize,

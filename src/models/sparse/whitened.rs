@@ -29,6 +29,7 @@ use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, with zeros in the other triangle.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Root {
     /// Rᵀ is lower triangular.
     Lower(Vec<f64>),

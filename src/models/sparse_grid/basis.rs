@@ -54,6 +54,16 @@ impl Basis {
         self.members.iter().map(Vec::len).sum()
     }
 
+    /// All points, row-major.
+    pub fn points(&self) -> &[f64] {
+        &self.points
+    }
+
+    /// The places of each grid's points, and L_l.
+    pub fn grids(&self) -> impl Iterator<Item = (&[usize], &[f64])> {
+        self.members.iter().zip(&self.lowers).map(|(members, lower)| (&members[..], &lower[..]))
+    }
+
     /// The number of input columns.
     pub fn d(&self) -> usize {
         self.d

@@ -39,6 +39,20 @@ pub(super) fn products_of_rows(basis: &Basis, rows: &Rows) -> Result<Vec<f64>> {
     Ok(h)
 }
 
+/// A W^½ `[total, n]`.
+pub(super) fn features_of_rows(basis: &Basis, rows: &Rows) -> Result<Vec<f64>> {
+    let n = rows.roots.len();
+    let mut all = vec![0.0; basis.total() * n];
+    for panel in rows.panels(basis) {
+        let mut a = rows.features(basis, &panel)?;
+        scale(&mut a, &vec![1.0; basis.total()], &rows.roots[panel.clone()]);
+        for (to, from) in all.chunks_exact_mut(n).zip(a.chunks_exact(panel.len())) {
+            to[panel.clone()].copy_from_slice(from);
+        }
+    }
+    Ok(all)
+}
+
 /// A W^½ k(X, x*) `[total, t]`.
 pub(super) fn with_rows(basis: &Basis, rows: &Rows, x: &[f64]) -> Result<Vec<f64>> {
     let (scope, t) = (Scope::new(basis.compute)?, x.len() / basis.d());

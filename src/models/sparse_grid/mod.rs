@@ -46,6 +46,7 @@ use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
 use crate::params::Parameter;
 use crate::scope::Scope;
+use crate::serving::Served;
 
 /// A Gaussian process with inducing inputs on a sparse grid.
 #[derive(Debug, Clone)]
@@ -227,6 +228,10 @@ impl Posterior for UnionPosterior {
 
     fn saved(&self, factor: bool) -> Result<SavedPosterior> {
         self.sparse.saved(factor)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        self.sparse.served(factor)
     }
 
     fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {

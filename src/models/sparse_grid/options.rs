@@ -27,6 +27,7 @@ pub enum Combination {
 /// Inducing inputs on a sparse grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SparseGridOptions {
     /// The level η.
     pub level: usize,

@@ -1,5 +1,6 @@
 //! The posterior of combined grids.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -17,6 +18,7 @@ use crate::models::posterior::{self, InducingPart, Joint, Marginals, Posterior, 
 use crate::params::all_finite;
 use crate::products::Covariance;
 use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Described, Served};
 use crate::threads;
 
 /// The number of rows that are predicted at once.
@@ -298,6 +300,32 @@ impl Posterior for SparseGridPosterior {
         keep(MOMENTS, self.system.moments.clone(), vec![b]);
         keep(ERRORS, self.errors()?.to_vec(), vec![total, total]);
         Ok(saved)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        if !factor {
+            return Ok(Served::refused(posterior::NO_FACTOR));
+        }
+        let kernel = match self.basis.prior.kernel.numbers() {
+            Ok(kernel) => kernel,
+            Err(error) => return Ok(Served::refused(error.to_string())),
+        };
+        let mut arrays = BTreeMap::new();
+        let mut keep = |name: &str, values: Vec<f64>| serving::keep(&mut arrays, name, values);
+        let mut grids = Vec::new();
+        for (l, (members, lower)) in self.basis.grids().enumerate() {
+            let inner = keep(&format!("{l}.inner"), self.parts[l].inner.packed());
+            let lower = keep(&format!("{l}.lower"), serving::packed(lower, members.len(), false));
+            let coefficient = self.coefficients()[l];
+            grids.push(serving::Grid { members: members.to_vec(), lower, inner, coefficient });
+        }
+        let weights = keep("weights", self.weights());
+        let features = keep("features", errors::features_of_rows(&self.basis, &self.rows)?);
+        let (points, rows) = (keep("points", self.basis.points().to_vec()), "x".into());
+        self.errors()?;
+        let (mean, errors) = (self.basis.prior.mean.numbers(), ERRORS.into());
+        let found = serving::Grids { kernel, mean, points, grids, weights, rows, features, errors };
+        Ok(Served { posterior: Described::Grids(Box::new(found)), arrays })
     }
 
     fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {

@@ -1,7 +1,9 @@
 //! The backward pass, and what else goes from the last row to the first.
 
+use cagey_base::state_space::observed;
+
 use super::chain::{Forward, Rows, SEGMENT, State, Visit};
-use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, observed, symmetrise, transpose};
+use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetrise, transpose};
 use super::gather::Gather;
 
 /// What a row of a segment keeps for the backward pass.

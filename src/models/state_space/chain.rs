@@ -12,7 +12,9 @@
 // Closures that see states and vectors.
 #![allow(clippy::type_complexity)]
 
-use super::filter::{Chain, observed};
+use cagey_base::state_space::observed;
+
+use super::filter::Chain;
 use super::program::Blocks;
 use crate::error::Result;
 

@@ -1,8 +1,9 @@
 //! The forward pass: states moved from row to row, and given each row's target.
 
+use cagey_base::state_space::{Block, MOST, observed};
+
 use super::chain::{Forward, Rows, SEGMENT, State};
-use super::factor::MOST;
-use super::program::{Block, Blocks};
+use super::program::Blocks;
 use crate::error::{Error, Result};
 
 pub(super) type Matrix<const D: usize> = [[f64; D]; D];
@@ -247,12 +248,6 @@ impl<'a, const D: usize> Chain<'a, D> {
             }
         }
     }
-}
-
-#[inline(always)]
-pub(super) fn observed(blocks: &[Block], t: f64, h: &mut Vec<(usize, f64)>) {
-    h.clear();
-    h.extend(blocks.iter().map(|block| (block.offset, block.amplitude * t.powi(block.power))));
 }
 
 #[inline(always)]

@@ -1,8 +1,9 @@
 //! From r and N of the backward pass to the gradient in the kernel's parameters.
 
-use super::factor::{MOST, Small};
+use cagey_base::state_space::factor::Small;
+use cagey_base::state_space::{Block, MOST};
+
 use super::filter::Matrix;
-use super::program::Block;
 
 /// Collects the derivatives of minus the log density in steps and amplitudes.
 pub struct Gather {

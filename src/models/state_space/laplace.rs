@@ -19,6 +19,7 @@ use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 
 /// A GP prior over one input and a log-concave likelihood of targets given the function, approximated around the mode:
 /// n time a step of Newton's method, and n memory. The numbers are those of
@@ -169,6 +170,10 @@ impl Posterior for StateSpaceLaplacePosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         self.inner.predict_joint(x)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        self.inner.served(factor)
     }
 
     fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {

@@ -9,18 +9,16 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `program` | from a kernel to blocks of states |
-//! | `factor`, `step` | steps of single processes, and of their products |
+//! | `program` | from a kernel to blocks of states, whose steps `cagey-serve` has too |
 //! | `chain`, `gather` | the passes over the rows, and the gradient |
 //! | `density` | the evidence as an operation with its own adjoint |
-//! | `posterior`, `joint` | predictions |
+//! | `posterior`, `joint`, `served` | predictions |
 //! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
 mod backward;
 mod chain;
 mod density;
 mod evidence;
-mod factor;
 mod filter;
 mod gather;
 mod joint;
@@ -29,8 +27,8 @@ mod options;
 mod posterior;
 mod program;
 mod rows;
+mod served;
 mod sites;
-mod step;
 
 use burn::tensor::Tensor;
 pub use laplace::{StateSpaceLaplaceGp, StateSpaceLaplacePosterior};

@@ -10,12 +10,14 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
+use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
 use crate::models::posterior::{self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, VARIANCE_FLOOR};
 use crate::models::prior::Prior;
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
+use crate::serving::Served;
 
 /// The posterior of a [`StateSpaceGp`].
 #[derive(Debug, Clone)]
@@ -100,6 +102,11 @@ impl StateSpacePosterior {
         let rows = self.data.y.iter().zip(self.residuals());
         let (mean, variance) = rows.map(|(y, [u, m])| (y - u / m, 1.0 / m)).unzip();
         Marginals { mean, variance, floored: 0 }
+    }
+
+    /// The prior mean.
+    pub(super) fn mean(&self) -> &Mean {
+        &self.model.prior.mean
     }
 
     /// Prior means at times.
@@ -254,5 +261,9 @@ impl Posterior for StateSpacePosterior {
             return Ok(Joint::default());
         }
         self.joint(x)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        Ok(if factor { self.states() } else { Served::refused(posterior::NO_FACTOR) })
     }
 }

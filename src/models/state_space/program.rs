@@ -1,6 +1,7 @@
 //! Kernels as state-space models: which processes a kernel consists of, as far as it has such a form.
 
-use super::factor::{Factor, MOST, bessel};
+use cagey_base::state_space::{Block, Factor, MOST, Rate, bessel, variance};
+
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, Leaf};
 
@@ -48,40 +49,6 @@ struct Markov {
     scale: f64,
     length: usize,
     origin: Option<usize>,
-}
-
-/// A rate at given parameter values.
-#[derive(Debug, Clone, Copy)]
-pub struct Rate {
-    /// The process.
-    pub factor: Factor,
-    /// Its rate.
-    pub rate: f64,
-    /// The parameter that it is inverse to.
-    pub length: usize,
-    /// The value of this parameter.
-    pub value: f64,
-    /// Where a walk begins; −∞ for stationary processes.
-    pub origin: f64,
-}
-
-/// States that only depend on each other, at given parameter values.
-#[derive(Debug, Clone)]
-pub struct Block {
-    /// The summand of the kernel that it belongs to.
-    pub summand: usize,
-    /// The first of its states, which is the one that is observed.
-    pub offset: usize,
-    /// Number of states.
-    pub size: usize,
-    /// Processes whose Kronecker product it is; none for a constant.
-    pub rates: Vec<Rate>,
-    /// The observation of the first state is amplitude · xᵖᵒʷᵉʳ.
-    pub amplitude: f64,
-    /// See [`amplitude`](Self::amplitude).
-    pub power: i32,
-    /// Parameters, and the derivative of the amplitude's logarithm in each.
-    pub slopes: Vec<(usize, f64)>,
 }
 
 /// The blocks of a kernel at given parameter values.
@@ -194,12 +161,7 @@ impl Blocks {
 
     /// The prior variance at a time, without white noise.
     pub fn variance(&self, t: f64) -> f64 {
-        let mut sum = 0.0;
-        for block in &self.blocks {
-            let square = (block.amplitude * t.powi(block.power)).powi(2);
-            block.step(t, t, |[_, _, p]| sum += square * p[0]);
-        }
-        sum
+        variance(&self.blocks, t)
     }
 
     /// The blocks of one summand of the kernel, or all.

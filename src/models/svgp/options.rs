@@ -14,6 +14,7 @@ use crate::train::{Adam, Cooling, Optimizer, TrainConfig};
 
 /// A sparse variational GP on minibatches with any likelihood, in m³ + b m² time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SvgpOptions {
     /// The number of inducing inputs m.
     pub inducing: usize,

@@ -10,6 +10,7 @@ mod model;
 mod neighbours;
 mod options;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
@@ -30,7 +31,7 @@ use crate::linalg::dense::{product, solve, transpose, view, view_mut};
 use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
-use crate::serving::Served;
+use crate::serving::{self, Described, Served};
 
 /// A variational GP with one latent function and unwhitened q(u − m(Z)) = N(m, S), where each row sees its H nearest
 /// inducing inputs.
@@ -364,7 +365,7 @@ impl Posterior for SwsgpPosterior {
 
     fn served(&self, _factor: bool) -> Result<Served> {
         if !self.model.union {
-            return Ok(Served::refused("each of its predictions factorises the covariance of its own neighbours"));
+            return Ok(self.of_neighbours());
         }
         Ok(self.among(&(0..self.model.process.len() as u32).collect::<Vec<_>>())?.alone())
     }
@@ -388,6 +389,22 @@ impl Posterior for SwsgpPosterior {
 }
 
 impl SwsgpPosterior {
+    /// The posterior in numbers, where each row sees its neighbours.
+    fn of_neighbours(&self) -> Served {
+        let Swsgp { process, variational, neighbours, nugget, .. } = &self.model;
+        let kernel = match process.prior.kernel.numbers() {
+            Ok(kernel) => kernel,
+            Err(error) => return Served::refused(error.to_string()),
+        };
+        let mut arrays = BTreeMap::new();
+        let mut keep = |name: &str, values: Vec<f64>| serving::keep(&mut arrays, name, values);
+        let points = keep("points", process.inducing.internal());
+        let (means, root) = (keep("means", variational.mean.internal()), keep("root", variational.root.internal()));
+        let (mean, count, nugget) = (process.prior.mean.numbers(), *neighbours, *nugget);
+        let found = serving::Neighbours { kernel, mean, points, means, root, count, nugget };
+        Served { posterior: Described::Neighbours(Box::new(found)), arrays }
+    }
+
     /// The posterior of the model with only these inducing inputs.
     fn among(&self, union: &[u32]) -> Result<WhitenedPosterior> {
         let (process, d) = (&self.model.process, self.model.process.d());

@@ -1,14 +1,12 @@
 //! The nearest inducing inputs of rows.
 
-use std::cmp::Ordering;
-
 use burn::tensor::{Int, Tensor};
+use cagey_base::vectors::{Nearest, squared_distance};
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::form::Metric;
-use crate::linalg::real::squared_distance;
 use crate::products::Neighbours;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
@@ -37,53 +35,15 @@ pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let count = count.min(z.len() / p);
     let lists = threads::map(x.par_chunks(ROWS * p), |rows| {
         // Compare a row of z with several rows of x while it is in the nearest cache.
-        let mut found: Vec<Found> = rows.chunks_exact(p).map(|_| Found::new(count)).collect();
+        let mut found: Vec<Nearest> = rows.chunks_exact(p).map(|_| Nearest::new(count)).collect();
         for (z, j) in z.chunks_exact(p).zip(0..) {
             for (found, row) in found.iter_mut().zip(rows.chunks_exact(p)) {
                 found.add(squared_distance(row, z), j);
             }
         }
-        found.into_iter().flat_map(Found::first).collect::<Vec<u32>>()
+        found.into_iter().flat_map(Nearest::first).collect::<Vec<u32>>()
     });
     Neighbours { indices: lists.concat(), each: count }
-}
-
-/// The least distances so far, with some more.
-struct Found {
-    pairs: Vec<(f64, u32)>,
-    count: usize,
-    /// No distance from here on is among the least: later indices lose ties.
-    bound: f64,
-}
-
-impl Found {
-    fn new(count: usize) -> Self {
-        // The largest number in the total order.
-        Self { pairs: Vec::with_capacity(2 * count), count, bound: f64::from_bits(i64::MAX as u64) }
-    }
-
-    /// Adds a distance; indices ascend.
-    fn add(&mut self, distance: f64, index: u32) {
-        if distance.total_cmp(&self.bound).is_ge() {
-            return;
-        }
-        self.pairs.push((distance, index));
-        if self.pairs.len() == 2 * self.count {
-            self.pairs.select_nth_unstable_by(self.count - 1, Self::order);
-            self.pairs.truncate(self.count);
-            self.bound = self.pairs[self.count - 1].0;
-        }
-    }
-
-    /// The indices of the least distances, nearest first.
-    fn first(mut self) -> impl Iterator<Item = u32> {
-        self.pairs.sort_unstable_by(Self::order);
-        self.pairs.into_iter().take(self.count).map(|(_, j)| j)
-    }
-
-    fn order(a: &(f64, u32), b: &(f64, u32)) -> Ordering {
-        a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-    }
 }
 
 /// All indices that occur, ascending, and the lists as places in that union.

@@ -15,6 +15,7 @@ use crate::train::TrainConfig;
 /// A sparse-within-sparse GP: every row sees only its nearest inducing inputs, in b H³ time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SwsgpOptions {
     /// The number of inducing inputs M.
     pub inducing: usize,

@@ -34,6 +34,7 @@ use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, Trai
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum Starts {
     /// At the better result of two short trainings: from the data's own start, and from the optimum with one
     /// lengthscale or, with one input column, from a short lengthscale

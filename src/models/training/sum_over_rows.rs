@@ -11,6 +11,7 @@ use crate::scope::to_f64;
 
 /// The sums over the rows of a batch that a natural-gradient step needs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum NaturalSums {
     /// On the host.
     Host(Vec<f64>),

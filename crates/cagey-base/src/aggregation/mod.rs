@@ -1,9 +1,13 @@
-//! Rules that combine the predictions of many experts into one, without those that need covariances among experts.
+//! Rules that combine the predictions of many experts into one.
 //! Means are deviations from the prior mean, and matrices over experts are row-major `[M, t]`.
 
+mod covariances;
+mod nested;
 mod poe;
 mod rule;
 
+pub use covariances::{Covariances, weighted};
+pub use nested::{Nested, nested};
 pub use rule::{Form, Needs, Rule};
 
 use crate::error::{Error, Result};

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum Rule {
     /// Product of experts: precisions add up, so that many experts together are overconfident
     Poe,
@@ -41,6 +42,7 @@ pub enum Rule {
 /// for exact experts, has λ = 1; the example `paper-distributed` shows how its weights explode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Form {
     /// b = diag A, over one row of each expert, as the paper's text says.
     Noise,

@@ -249,6 +249,15 @@ impl Prepared {
         all
     }
 
+    /// The rows in the space in which distances are measured, row-major, and its dimension: the features of the
+    /// kernel's distances side by side. None if it has no distances, or has a random walk.
+    pub fn places(&self) -> Option<(Vec<f64>, usize)> {
+        let mut columns = Vec::new();
+        let known = self.tree.distances(&mut columns) && !columns.is_empty();
+        let row = |row: usize| columns.iter().map(move |column: &&Vec<f64>| column[row]).collect::<Vec<_>>();
+        known.then(|| ((0..self.rows).flat_map(row).collect(), columns.len()))
+    }
+
     /// k(x, x) of each row.
     pub fn diagonal(&self) -> Vec<f64> {
         (0..self.rows).map(|row| self.tree.own(row)).collect()
@@ -284,6 +293,19 @@ impl Tree {
             (Self::Product(parts), Self::Product(others)) => fold(parts, others, row, out, |a, b| *a *= b),
             // Two kernels of one description have one structure.
             _ => out.fill(f64::NAN),
+        }
+    }
+
+    /// The features of distances; false for random walks.
+    fn distances<'a>(&'a self, columns: &mut Vec<&'a Vec<f64>>) -> bool {
+        match self {
+            Self::Term { metric: Metric::SquaredDistance, features, .. } => {
+                columns.extend(&features.0);
+                true
+            }
+            Self::Term { .. } => true,
+            Self::Walk { .. } => false,
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().all(|part| part.distances(columns)),
         }
     }
 

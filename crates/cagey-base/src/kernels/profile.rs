@@ -11,6 +11,7 @@ const LARGEST_OF_POWERS: f64 = 1e30;
 /// features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Profile {
     /// exp(−s/2).
     Rbf,

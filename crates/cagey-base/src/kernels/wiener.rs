@@ -24,7 +24,7 @@ pub struct Wiener {
 }
 
 impl Wiener {
-    /// The covariance without its variance of steps u = max(x − origin, 0)/lengthscale and v: 1 + m for order 1, and 1 +
+    /// The covariance without its variance of steps u = max(x − origin, 0)/lengthscale and v: 1 + m for order 1, 1 +
     /// uv + m²(3M − m)/6 for order 2, with m and M the smaller and the larger of the two (Rasmussen and Williams 2006,
     /// eq. 6.28).
     pub fn of_steps<A: Magnitude>(self, u: A, v: A) -> A {

@@ -3,6 +3,8 @@
 pub mod bernoulli;
 pub mod beta;
 pub mod binomial;
+#[doc(hidden)]
+pub mod correlated;
 mod density;
 #[doc(hidden)]
 pub mod deviance;

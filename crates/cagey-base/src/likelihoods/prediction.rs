@@ -76,6 +76,15 @@ impl Prediction {
         Self { density, mean, variance, auxiliary, exponent: None, parts: Vec::new() }
     }
 
+    /// The distribution for latent functions with these means and covariances `[L, L]`; none if the likelihood does not
+    /// take correlations into account.
+    pub fn joint(density: Arc<dyn Density>, mean: &[f64], covariance: &[f64], auxiliary: f64) -> Option<Self> {
+        // Latent functions without variance that have these probabilities.
+        let mean: Vec<f64> = density.joint_probabilities(mean, covariance)?.into_iter().map(f64::ln).collect();
+        let variance = vec![0.0; mean.len()];
+        Some(Self::new(density, mean, variance, auxiliary))
+    }
+
     /// The mixture, with equal weights, of distributions of one target.
     pub fn mixture(parts: Vec<Self>) -> Self {
         let average = |of: &dyn Fn(&Self) -> &Vec<f64>| {

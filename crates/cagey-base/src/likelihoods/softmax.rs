@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::correlated::{self, Points};
 use super::density::{Density, Marginal, Slopes, Support, by_marginals};
 use super::formula::Formula;
 use super::shares::{Averages, averages};
@@ -13,9 +14,11 @@ use crate::arithmetic::Real;
 pub struct Shares {
     classes: usize,
     joint: Option<Arc<dyn Joint>>,
+    points: Points,
 }
 
-/// Averages over correlated latent functions, which need more than this crate has.
+/// Averages over correlated latent functions for training, which needs more than this crate has; and faster ones for
+/// predictions.
 pub trait Joint: std::fmt::Debug + Send + Sync {
     /// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])`.
     fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum;
@@ -36,9 +39,9 @@ pub struct LogSum {
 }
 
 impl Shares {
-    /// So many classes, with averages over correlated functions if there are any.
+    /// So many classes. Training with correlated functions needs `joint`.
     pub fn new(classes: usize, joint: Option<Arc<dyn Joint>>) -> Self {
-        Self { classes, joint }
+        Self { classes, joint, points: Points::default() }
     }
 }
 
@@ -157,7 +160,10 @@ impl Density for Shares {
     }
 
     fn joint_probabilities(&self, mean: &[f64], covariance: &[f64]) -> Option<Vec<f64>> {
-        Some(self.joint.as_ref()?.probabilities(mean, covariance))
+        Some(match &self.joint {
+            Some(joint) => joint.probabilities(mean, covariance),
+            None => correlated::probabilities(mean, covariance, &self.points),
+        })
     }
 }
 

@@ -14,6 +14,7 @@ pub struct Row {
 /// The kind of a likelihood's auxiliary column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Auxiliary {
     /// No auxiliary column.
     None,

@@ -3,13 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::latent::{Latent, Moments, Part, ROWS, Ready, dot, solve_packed};
-use crate::aggregation::{self, Augmented, LocalPredictions, Rule, nearest_experts};
-use crate::kernels::{Kernel, Prepared};
+use super::{Find, Function, needed, prepared, sized};
+use crate::aggregation::{
+    self, Aggregated, Augmented, Covariances, LocalPredictions, Rule, nearest_experts, nested, weighted,
+};
+use crate::kernels::Prepared;
 
 /// Experts of one prior, and the rule that combines them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Committee {
-    /// The rule; not one that needs covariances among experts.
+    /// The rule.
     pub rule: Rule,
     /// The experts on their own rows, for rules that need these.
     pub experts: Vec<Latent>,
@@ -19,6 +22,22 @@ pub struct Committee {
     pub augmented: Vec<Own>,
     /// The array of some rows of each expert, for the rule that asks the nearest.
     pub samples: Vec<String>,
+    /// What the mean of each sparse expert makes of its rows, for rules that need covariances among experts. Exact
+    /// experts have their rows as points.
+    pub rows: Vec<Rows>,
+    /// The weights of the experts, for the rules that have them.
+    pub weights: Option<Vec<f64>>,
+}
+
+/// The rows of a sparse expert.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rows {
+    /// The array of their inputs.
+    pub points: String,
+    /// The array of the variances of their noise.
+    pub noise: String,
+    /// The array of the weights of their targets in the mean, row-major `[rows, points]`: times whitened covariances.
+    pub lift: String,
 }
 
 /// An expert with the rows of the communication expert.
@@ -52,6 +71,15 @@ pub struct Experts {
     common: Option<Ready>,
     augmented: Vec<ReadyOwn>,
     samples: Vec<Prepared>,
+    rows: Vec<ReadyRows>,
+    weights: Option<Vec<f64>>,
+}
+
+#[derive(Debug, Clone)]
+struct ReadyRows {
+    points: Prepared,
+    noise: Vec<f64>,
+    lift: Vec<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,33 +90,43 @@ enum ReadyOwn {
 }
 
 impl Committee {
+    /// No experts.
+    pub fn of(rule: Rule) -> Self {
+        let (experts, common, augmented) = Default::default();
+        let (samples, rows, weights) = Default::default();
+        Self { rule, experts, common, augmented, samples, rows, weights }
+    }
+
     /// Reads the arrays, which `array` finds by name, for inputs with `d` columns.
     ///
     /// # Errors
     /// What is missing or does not fit.
-    pub fn ready(&self, d: usize, array: &mut dyn FnMut(&str) -> Option<Vec<f64>>) -> Result<Experts, String> {
+    pub fn ready(&self, d: usize, array: Find) -> Result<Experts, String> {
         let needs = self.rule.needs();
-        if needs.covariances {
-            return Err(format!("the rule {} needs covariances among experts", self.rule));
-        }
         let experts = self.experts.iter().map(|own| own.ready(d, array)).collect::<Result<Vec<_>, _>>()?;
         let common = self.common.as_ref().map(|common| common.ready(d, array)).transpose()?;
         if (common.is_none() && needs.augmented) || (experts.is_empty() && common.is_none()) {
             return Err("lacks its experts".into());
         }
-        let mut numbers = |name: &str| array(name).ok_or_else(|| format!("lacks the array `{name}`"));
         let kernel = experts.first().or(common.as_ref()).map(Ready::kernel).cloned().ok_or("lacks its experts")?;
-        let prepared =
-            |points: &[f64], name: &str, kernel: &Kernel| match points.is_empty() || !points.len().is_multiple_of(d) {
-                true => Err(format!("the array `{name}` does not have rows of {d} columns")),
-                false => Ok(kernel.prepare(points, d)),
-            };
         let mut samples = Vec::new();
         for name in &self.samples {
-            samples.push(prepared(&numbers(name)?, name, &kernel)?);
+            samples.push(prepared(&kernel, &needed(array, name)?, name, d)?);
         }
         if self.rule == Rule::Near && samples.len() != self.augmented.len() {
             return Err("lacks rows of its experts".into());
+        }
+        let mut rows = Vec::new();
+        for (Rows { points, noise, lift }, expert) in self.rows.iter().zip(&experts) {
+            let points = prepared(&kernel, &needed(array, points)?, points, d)?;
+            let noise = sized(array, noise, points.rows())?;
+            let lift = sized(array, lift, points.rows() * expert.size())?;
+            rows.push(ReadyRows { points, noise, lift });
+        }
+        let complete = rows.is_empty() || rows.len() == experts.len();
+        let weighted = self.weights.as_ref().map(Vec::len) == needs.weights.map(|_| experts.len());
+        if needs.covariances && (experts.is_empty() || !complete || !weighted) {
+            return Err("lacks rows or weights of its experts".into());
         }
         let mut augmented = Vec::new();
         for own in &self.augmented {
@@ -96,18 +134,15 @@ impl Committee {
                 Own::Same => ReadyOwn::Same,
                 Own::Whole(latent) => ReadyOwn::Whole(Box::new(latent.ready(d, array)?)),
                 Own::Beyond { points, common: by, lower, weights } => {
-                    let mut numbers = |name: &str| array(name).ok_or_else(|| format!("lacks the array `{name}`"));
-                    let fixed = prepared(&numbers(points)?, points, &kernel)?;
-                    let (by, lower, weights) = (numbers(by)?, numbers(lower)?, numbers(weights)?);
+                    let fixed = prepared(&kernel, &needed(array, points)?, points, d)?;
                     let (r, c) = (fixed.rows(), common.as_ref().map_or(0, Ready::size));
-                    if weights.len() != r || by.len() != r * c || lower.len() != r * (r + 1) / 2 {
-                        return Err(format!("the arrays of `{points}` do not fit {r} rows"));
-                    }
-                    ReadyOwn::Beyond { fixed, common: by, lower, weights }
+                    let (by, lower) = (sized(array, by, r * c)?, sized(array, lower, r * (r + 1) / 2)?);
+                    ReadyOwn::Beyond { fixed, common: by, lower, weights: sized(array, weights, r)? }
                 }
             });
         }
-        Ok(Experts { rule: self.rule, d, experts, common, augmented, samples })
+        let (rule, weights) = (self.rule, self.weights.clone());
+        Ok(Experts { rule, d, experts, common, augmented, samples, rows, weights })
     }
 }
 
@@ -129,23 +164,24 @@ impl Said {
     }
 }
 
-impl Experts {
-    /// Means and variances at rows `x`, row-major.
-    ///
-    /// # Errors
-    /// What the rule says is missing.
-    pub fn moments(&self, x: &[f64]) -> Result<Vec<Moments>, String> {
+impl Function for Experts {
+    fn moments(&self, x: &[f64]) -> Result<Vec<Moments>, String> {
         let chunks: Result<Vec<_>, String> = x.chunks(ROWS * self.d).map(|x| self.chunk(x)).collect();
         Ok(chunks?.concat())
     }
+}
 
+impl Experts {
     fn chunk(&self, x: &[f64]) -> Result<Vec<Moments>, String> {
         let (mut local, mut known, mut said) = (Said::default(), Said::default(), Said::default());
         let mut priors: Vec<(f64, f64)> = Vec::new();
+        let mut whitened = Vec::new();
         for expert in &self.experts {
-            let parts = expert.parts(x, None);
+            let mut solved = Vec::new();
+            let parts = expert.parts(x, self.rule.needs().covariances.then_some(&mut solved));
             priors = parts.iter().map(|part| (part.level, part.prior)).collect();
             local.add(&parts);
+            whitened.push(solved);
         }
         if let Some(common) = &self.common {
             let mut solved = Vec::new();
@@ -160,10 +196,79 @@ impl Experts {
         let prior: Vec<f64> = priors.iter().map(|(_, prior)| *prior).collect();
         let augmented = Augmented { communication: known.predictions(), experts: said.predictions() };
         let augmented = self.common.is_some().then_some(augmented);
-        let found = aggregation::aggregate(self.rule, local.predictions(), &prior, augmented);
-        let found = found.map_err(|error| error.to_string())?.ok_or("its rule needs more than a file has")?;
+        let found = match aggregation::aggregate(self.rule, local.predictions(), &prior, augmented) {
+            Ok(Some(found)) => found,
+            Ok(None) => self.entangled(x, &whitened, &local, &prior).map_err(|error| error.to_string())?,
+            Err(error) => return Err(error.to_string()),
+        };
         let rows = found.mean.iter().zip(&found.variance).zip(priors);
         Ok(rows.map(|((mean, variance), (level, _))| Moments { mean: level + mean, variance: *variance }).collect())
+    }
+
+    /// What a rule makes of the covariances of the experts' means, whose whitened covariances are `[M][rows][points]`.
+    fn entangled(
+        &self,
+        x: &[f64],
+        whitened: &[Vec<Vec<f64>>],
+        local: &Said,
+        prior: &[f64],
+    ) -> crate::Result<Aggregated> {
+        let (count, t) = (self.experts.len(), prior.len());
+        let kernel = self.experts[0].kernel();
+        let points = kernel.prepare(x, self.d);
+        let fixed: Vec<&Prepared> = match self.rows.is_empty() {
+            true => self.experts.iter().map(Ready::fixed).collect(),
+            false => self.rows.iter().map(|rows| &rows.points).collect(),
+        };
+        // The weights of the rows of each expert in its mean, row-major [rows, t].
+        let mut weights: Vec<Vec<f64>> = Vec::new();
+        for (k, expert) in self.experts.iter().enumerate() {
+            let mut own = vec![0.0; fixed[k].rows() * t];
+            for (at, a) in whitened[k].iter().enumerate() {
+                let w = match self.rows.get(k) {
+                    Some(rows) => rows.lift.chunks_exact(a.len()).map(|row| dot(row, a)).collect(),
+                    None => {
+                        let mut w = a.clone();
+                        expert.solve_transposed(&mut w);
+                        w
+                    }
+                };
+                own.iter_mut().skip(at).step_by(t).zip(w).for_each(|(to, w)| *to = w);
+            }
+            weights.push(own);
+        }
+        let mut found = Covariances::new(count, t);
+        for i in 0..count {
+            let with_f = fixed[i].cross(&points);
+            found.add_with_f(i, &weights[i], &with_f)?;
+            for j in 0..=i {
+                let right = match self.rows.get(i).filter(|_| i == j) {
+                    // w_i was solved from (K_i + Σ_i) w_i.
+                    None if i == j => with_f.clone(),
+                    own => {
+                        let mut right = product(&fixed[i].cross(fixed[j]), &weights[j], t);
+                        let noise = own.iter().flat_map(|rows| &rows.noise);
+                        for ((to, w), noise) in right.chunks_exact_mut(t).zip(weights[i].chunks_exact(t)).zip(noise) {
+                            to.iter_mut().zip(w).for_each(|(to, w)| *to += noise * w);
+                        }
+                        right
+                    }
+                };
+                found.add_among(i, j, &weights[i], &right)?;
+            }
+        }
+        let local = aggregation::Experts::new("experts", local.predictions(), prior)?;
+        if let Some(beta) = &self.weights {
+            return Ok(weighted(&local, beta, &found));
+        }
+        let mut all = Aggregated::of(t);
+        for (row, prior) in prior.iter().enumerate() {
+            let of = |get: &dyn Fn(usize) -> f64| (0..count).map(get).collect::<Vec<f64>>();
+            let means = of(&|k| local.local.mean[k * t + row]);
+            let best = nested(found.among(row), &of(&|k| found.with_f(k, row)), &means, *prior);
+            all.push(best.mean, prior - best.explained, *prior);
+        }
+        Ok(all)
     }
 
     /// What an expert with the rows of the communication expert says at rows where that expert's parts and solves are
@@ -208,6 +313,18 @@ impl Experts {
         }
         said.add(&slots);
     }
+}
+
+/// A B for row-major A and B with `t` columns.
+fn product(a: &[f64], b: &[f64], t: usize) -> Vec<f64> {
+    let inner = b.len() / t;
+    let mut all = vec![0.0; a.len() / inner * t];
+    for (to, row) in all.chunks_exact_mut(t).zip(a.chunks_exact(inner)) {
+        for (value, b) in row.iter().zip(b.chunks_exact(t)) {
+            to.iter_mut().zip(b).for_each(|(to, b)| *to += value * b);
+        }
+    }
+    all
 }
 
 /// The largest k(s, x)/√k(s, s) over the rows s of a sample, for each row x.

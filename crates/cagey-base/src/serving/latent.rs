@@ -1,10 +1,11 @@
 //! One latent function in numbers.
 //!
-//! All Gaussian posteriors through k covariances with fixed points have one form. With c the covariances, changed to s = Sᵀc,
-//! and a = L⁻¹s, the mean is m + w·(c, s or a), and the variance k** − ‖a‖² + ‖Rᵀa‖².
+//! All Gaussian posteriors through k covariances with fixed points have one form. With c the covariances, changed to s
+//! = Sᵀc, and a = L⁻¹s, the mean is m + w·(c, s or a), and the variance k** − ‖a‖² + ‖Rᵀa‖².
 
 use serde::{Deserialize, Serialize};
 
+use super::{Find, Function, needed, prepared, sized};
 use crate::kernels::{Kernel, Prepared};
 
 /// A latent function, whose long lists are arrays of the file.
@@ -38,6 +39,14 @@ pub struct Mean {
 }
 
 impl Mean {
+    /// Refuses another number of slopes than `d`.
+    pub(super) fn check(&self, d: usize) -> Result<(), String> {
+        match self.slopes.is_empty() || self.slopes.len() == d {
+            true => Ok(()),
+            false => Err(format!("its mean does not fit {d} columns")),
+        }
+    }
+
     /// The mean at a row.
     pub fn at(&self, x: &[f64]) -> f64 {
         let trend: f64 = x.iter().zip(&self.slopes).map(|(x, slope)| x * slope).sum();
@@ -71,6 +80,8 @@ pub enum Change {
     Dense(String),
     /// The same for a block-sparse S: the array of one number for each point, and the boundaries of the blocks.
     Blocks(String, Vec<usize>),
+    /// The columns of several, one after another.
+    Several(Vec<Change>),
 }
 
 /// A triangular Rᵀ: the array of its rows within the triangle, one after another.
@@ -106,6 +117,55 @@ enum Changed {
     /// One column after another.
     Dense(Vec<f64>),
     Blocks(Vec<f64>, Vec<usize>),
+    Several(Vec<Changed>),
+}
+
+impl Change {
+    /// Reads the arrays for `count` points. Gives the number of changed covariances too.
+    fn ready(&self, count: usize, array: Find) -> Result<(Changed, usize), String> {
+        let unfit = |name: &str| format!("the array `{name}` does not fit its {count} points");
+        Ok(match self {
+            Self::None => (Changed::None, count),
+            Self::Times(name) => (Changed::Times(sized(array, name, count)?), count),
+            Self::Dense(name) => {
+                let s = needed(array, name)?;
+                if s.is_empty() || !s.len().is_multiple_of(count) {
+                    return Err(unfit(name));
+                }
+                let columns = s.len() / count;
+                let column = |k: usize| s.iter().skip(k).step_by(columns).copied();
+                (Changed::Dense((0..columns).flat_map(column).collect()), columns)
+            }
+            Self::Blocks(name, offsets) => {
+                let values = sized(array, name, count)?;
+                let whole = offsets.first() == Some(&0) && offsets.last() == Some(&count);
+                if !whole || !offsets.is_sorted() {
+                    return Err(unfit(name));
+                }
+                (Changed::Blocks(values, offsets.clone()), offsets.len() - 1)
+            }
+            Self::Several(parts) => {
+                let all = parts.iter().map(|part| part.ready(count, array)).collect::<Result<Vec<_>, _>>()?;
+                let (parts, sizes): (_, Vec<usize>) = all.into_iter().unzip();
+                (Changed::Several(parts), sizes.iter().sum())
+            }
+        })
+    }
+}
+
+impl Changed {
+    /// Appends the changed covariances.
+    fn add(&self, c: &[f64], s: &mut Vec<f64>) {
+        match self {
+            Self::None => s.extend(c),
+            Self::Times(by) => s.extend(c.iter().zip(by).map(|(c, by)| c * by)),
+            Self::Dense(columns) => s.extend(columns.chunks_exact(c.len()).map(|column| dot(column, c))),
+            Self::Blocks(values, offsets) => {
+                s.extend(offsets.windows(2).map(|w| dot(&values[w[0]..w[1]], &c[w[0]..w[1]])));
+            }
+            Self::Several(parts) => parts.iter().for_each(|part| part.add(c, s)),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -137,10 +197,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The variance. A NaN stays a NaN.
+    pub fn moments(&self) -> Moments {
+        Moments { mean: self.level + self.shift, variance: self.variance() }
+    }
+
+    /// The variance.
     pub fn variance(&self) -> f64 {
-        let (variance, floor) = (self.prior - self.explained, super::VARIANCE_FLOOR * self.prior);
-        if variance < floor { floor } else { variance }
+        super::left(self.prior, self.explained)
     }
 }
 
@@ -156,41 +219,13 @@ impl Latent {
     ///
     /// # Errors
     /// What is missing or does not fit.
-    pub fn ready(&self, d: usize, array: &mut dyn FnMut(&str) -> Option<Vec<f64>>) -> Result<Ready, String> {
-        let mut needed = |name: &str| array(name).ok_or_else(|| format!("lacks the array `{name}`"));
-        let (points, weights, lower) = (needed(&self.points)?, needed(&self.weights)?, needed(&self.lower)?);
-        if let Some(problem) = self.kernel.problem(d) {
-            return Err(problem);
-        }
-        if points.is_empty() || !points.len().is_multiple_of(d) {
-            return Err(format!("the array `{}` does not have rows of {d} columns", self.points));
-        }
-        let count = points.len() / d;
+    pub fn ready(&self, d: usize, array: Find) -> Result<Ready, String> {
+        let [points, weights, lower] = [&self.points, &self.weights, &self.lower].map(|name| needed(array, name));
+        let (points, weights, lower) = (points?, weights?, lower?);
+        let fixed = prepared(&self.kernel, &points, &self.points, d)?;
+        let count = fixed.rows();
         let unfit = |name: &str| format!("the array `{name}` does not fit its {count} points");
-        let (change, size) = match &self.change {
-            Change::None => (Changed::None, count),
-            Change::Times(name) => match needed(name)? {
-                by if by.len() == count => (Changed::Times(by), count),
-                _ => return Err(unfit(name)),
-            },
-            Change::Dense(name) => {
-                let s = needed(name)?;
-                if s.is_empty() || !s.len().is_multiple_of(count) {
-                    return Err(unfit(name));
-                }
-                let columns = s.len() / count;
-                let column = |k: usize| s.iter().skip(k).step_by(columns).copied();
-                (Changed::Dense((0..columns).flat_map(column).collect()), columns)
-            }
-            Change::Blocks(name, offsets) => {
-                let values = needed(name)?;
-                let whole = offsets.first() == Some(&0) && offsets.last() == Some(&count);
-                if values.len() != count || !whole || !offsets.is_sorted() {
-                    return Err(unfit(name));
-                }
-                (Changed::Blocks(values, offsets.clone()), offsets.len() - 1)
-            }
-        };
+        let (change, size) = self.change.ready(count, array)?;
         let weighed = if self.weigh == Weigh::Covariances { count } else { size };
         if weights.len() != weighed {
             return Err(unfit(&self.weights));
@@ -201,17 +236,13 @@ impl Latent {
         }
         let root = match &self.root {
             None => None,
-            Some(Root::Lower(name) | Root::Upper(name)) => match needed(name)? {
-                values if values.len() == triangle => {
-                    Some(Triangle { values, upper: matches!(self.root, Some(Root::Upper(_))) })
-                }
-                _ => return Err(unfit(name)),
-            },
+            Some(Root::Lower(name) | Root::Upper(name)) => {
+                let upper = matches!(self.root, Some(Root::Upper(_)));
+                Some(Triangle { values: sized(array, name, triangle)?, upper })
+            }
         };
-        if !(self.mean.slopes.is_empty() || self.mean.slopes.len() == d) {
-            return Err(format!("its mean does not fit {d} columns"));
-        }
-        let (kernel, mean, fixed) = (self.kernel.clone(), self.mean.clone(), self.kernel.prepare(&points, d));
+        self.mean.check(d)?;
+        let (kernel, mean) = (self.kernel.clone(), self.mean.clone());
         Ok(Ready { kernel, mean, d, fixed, weights, weigh: self.weigh, change, lower, size, root })
     }
 }
@@ -219,13 +250,13 @@ impl Latent {
 /// Rows that are compared with the points at once.
 pub(super) const ROWS: usize = 64;
 
-impl Ready {
-    /// Means and variances at rows `x`, row-major.
-    pub fn moments(&self, x: &[f64]) -> Vec<Moments> {
-        let of = |part: &Part| Moments { mean: part.level + part.shift, variance: part.variance() };
-        x.chunks(ROWS * self.d).flat_map(|x| self.parts(x, None).iter().map(of).collect::<Vec<_>>()).collect()
+impl Function for Ready {
+    fn moments(&self, x: &[f64]) -> Result<Vec<Moments>, String> {
+        Ok(x.chunks(ROWS * self.d).flat_map(|x| self.parts(x, None)).map(|part| part.moments()).collect())
     }
+}
 
+impl Ready {
     /// The parts of the moments at some rows, and the whitened covariances of each if they are asked for.
     pub(super) fn parts(&self, x: &[f64], mut solved: Option<&mut Vec<Vec<f64>>>) -> Vec<Part> {
         let mut room = Room::default();
@@ -246,6 +277,19 @@ impl Ready {
         &self.kernel
     }
 
+    /// The points, ready to be compared with rows.
+    pub(super) fn fixed(&self) -> &Prepared {
+        &self.fixed
+    }
+
+    /// L⁻ᵀa for whitened covariances a, times what changed the covariances of points one by one.
+    pub(super) fn solve_transposed(&self, a: &mut [f64]) {
+        solve_packed_transposed(&self.lower, a);
+        if let Changed::Times(by) = &self.change {
+            a.iter_mut().zip(by).for_each(|(a, by)| *a *= by);
+        }
+    }
+
     /// The number of whitened covariances.
     pub(super) fn size(&self) -> usize {
         self.size
@@ -254,14 +298,7 @@ impl Ready {
     fn at(&self, c: &[f64], prior: f64, x: &[f64], room: &mut Room) -> Part {
         let s = &mut room.changed;
         s.clear();
-        match &self.change {
-            Changed::None => s.extend(c),
-            Changed::Times(by) => s.extend(c.iter().zip(by).map(|(c, by)| c * by)),
-            Changed::Dense(columns) => s.extend(columns.chunks_exact(c.len()).map(|column| dot(column, c))),
-            Changed::Blocks(values, offsets) => {
-                s.extend(offsets.windows(2).map(|w| dot(&values[w[0]..w[1]], &c[w[0]..w[1]])));
-            }
-        }
+        self.change.add(c, s);
         let shift = match self.weigh {
             Weigh::Covariances => dot(&self.weights, c),
             Weigh::Changed => dot(&self.weights, s),
@@ -298,11 +335,23 @@ pub(super) fn solve_packed(lower: &[f64], b: &mut [f64]) {
     }
 }
 
+/// Replaces b by L⁻ᵀb.
+pub(super) fn solve_packed_transposed(lower: &[f64], b: &mut [f64]) {
+    let mut end = lower.len();
+    for i in (0..b.len()).rev() {
+        let row = &lower[end - i - 1..end];
+        end -= i + 1;
+        b[i] /= row[i];
+        let value = b[i];
+        b.iter_mut().zip(&row[..i]).for_each(|(b, l)| *b -= l * value);
+    }
+}
+
 /// The number of independent sums of a dot product.
 const SUMS: usize = 16;
 
 /// Σ a b, in a few independent sums.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let b = &b[..a.len()];
     let (left, right) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a * b).sum();

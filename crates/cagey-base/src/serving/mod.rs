@@ -1,14 +1,26 @@
 //! What a file says to a program that only predicts: a posterior in numbers, and its units.
 
+mod classes;
 mod committee;
+mod grids;
 mod latent;
+mod neighbours;
+mod states;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
 
-pub use committee::{Committee, Experts, Own};
+pub use classes::{Classes, Together};
+pub use committee::{Committee, Experts, Own, Rows};
+pub use grids::{Grid, Grids};
+pub(crate) use latent::dot;
 pub use latent::{Change, Latent, Mean, Moments, Ready, Root, Weigh};
+pub use neighbours::Neighbours;
 use serde::{Deserialize, Serialize};
+pub use states::States;
 
+use crate::kernels::{Kernel, Prepared};
 use crate::likelihoods::Auxiliary;
 use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData};
@@ -32,8 +44,93 @@ pub enum Described {
     Latents(Vec<Latent>),
     /// Experts that a rule combines.
     Experts(Box<Committee>),
+    /// Latent functions that depend on each other.
+    Classes(Classes),
+    /// Combined sparse models on grids.
+    Grids(Box<Grids>),
+    /// A sparse model in which each row sees its neighbours.
+    Neighbours(Box<Neighbours>),
+    /// A function of time by its states.
+    States(Box<States>),
     /// It cannot be served, for this reason.
     Refused(String),
+}
+
+/// One latent function, ready to predict.
+pub trait Function: Debug + Send + Sync {
+    /// Means and variances at rows `x`, row-major.
+    ///
+    /// # Errors
+    /// Why there is no prediction.
+    fn moments(&self, x: &[f64]) -> Result<Vec<Moments>, String>;
+}
+
+/// A posterior, ready to predict.
+#[derive(Debug, Clone)]
+pub enum Posterior {
+    /// Latent functions that are independent given the data.
+    Apart(Vec<Arc<dyn Function>>),
+    /// Latent functions that are not.
+    Together(Arc<Together>),
+}
+
+/// Finds an array by its name.
+pub type Find<'a> = &'a mut dyn FnMut(&str) -> Option<Vec<f64>>;
+
+impl Described {
+    /// Reads the arrays of a posterior of so many latent functions, for inputs with `d` columns.
+    ///
+    /// # Errors
+    /// What is missing or does not fit, or why it cannot be served.
+    pub fn ready(&self, d: usize, latents: usize, array: Find) -> Result<Posterior, String> {
+        let one = |function: Arc<dyn Function>| Posterior::Apart(vec![function]);
+        let (ready, count) = match self {
+            Self::Refused(why) => return Err(format!("cannot be served: {why}")),
+            Self::Latents(all) => {
+                let ready = all.iter().map(|latent| Ok(Arc::new(latent.ready(d, array)?) as _));
+                (Posterior::Apart(ready.collect::<Result<_, String>>()?), all.len())
+            }
+            Self::Classes(all) => (Posterior::Together(Arc::new(all.ready(d, array)?)), all.latents.len()),
+            Self::Experts(experts) => (one(Arc::new(experts.ready(d, array)?)), 1),
+            Self::Grids(grids) => (one(Arc::new(grids.ready(d, array)?)), 1),
+            Self::Neighbours(sparse) => (one(Arc::new(sparse.ready(d, array)?)), 1),
+            Self::States(states) => (one(Arc::new(states.ready(d, array)?)), 1),
+        };
+        match count == latents {
+            true => Ok(ready),
+            false => Err(format!("has {count} latent functions where its likelihood has {latents}")),
+        }
+    }
+}
+
+/// An array that has to be there.
+fn needed(array: Find, name: &str) -> Result<Vec<f64>, String> {
+    array(name).ok_or_else(|| format!("lacks the array `{name}`"))
+}
+
+/// An array that has to have so many numbers.
+fn sized(array: Find, name: &str, length: usize) -> Result<Vec<f64>, String> {
+    match needed(array, name)? {
+        values if values.len() == length => Ok(values),
+        values => Err(format!("the array `{name}` has {} numbers in place of {length}", values.len())),
+    }
+}
+
+/// A kernel at the points of an array.
+fn prepared(kernel: &Kernel, points: &[f64], name: &str, d: usize) -> Result<Prepared, String> {
+    if let Some(problem) = kernel.problem(d) {
+        return Err(problem);
+    }
+    match points.is_empty() || !points.len().is_multiple_of(d) {
+        true => Err(format!("the array `{name}` does not have rows of {d} columns")),
+        false => Ok(kernel.prepare(points, d)),
+    }
+}
+
+/// A variance, given the prior's and the part of it that the data explain. A NaN stays a NaN.
+fn left(prior: f64, explained: f64) -> f64 {
+    let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
+    if variance < floor { floor } else { variance }
 }
 
 /// Adds an array that only serves, and returns its name.
@@ -62,6 +159,18 @@ impl Served {
     /// A posterior that cannot be served.
     pub fn refused(why: impl Into<String>) -> Self {
         Self { posterior: Described::Refused(why.into()), arrays: BTreeMap::new() }
+    }
+
+    /// Latent functions that depend on each other, or why they cannot be served.
+    pub fn classes(
+        latents: Result<Vec<Latent>, String>,
+        shared: Option<String>,
+        arrays: BTreeMap<String, Array>,
+    ) -> Self {
+        match latents {
+            Ok(latents) => Self { posterior: Described::Classes(Classes { latents, shared }), arrays },
+            Err(why) => Self::refused(why),
+        }
     }
 
     /// Independent latent functions, or why they cannot be served.

@@ -223,7 +223,6 @@ impl Term {
         let options = (&self.features.device(), self.features.dtype());
         match self.metric {
             Metric::Delta => Tensor::zeros([n, m], options),
-            Metric::InnerProduct => self.profiled(self.features.clone().matmul(other.clone().transpose())),
             // One column at a time, from direct differences: the expanded square loses half the digits.
             Metric::SquaredDistance => {
                 let columns = (0..self.features.dims()[1]).map(|k| {
@@ -233,6 +232,7 @@ impl Term {
                 // Rows without features are all equal.
                 self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
+            _ => self.profiled(self.features.clone().matmul(other.clone().transpose())),
         }
     }
 
@@ -242,7 +242,7 @@ impl Term {
         let values = match self.metric {
             Metric::Delta => scaled(zeros + 1.0, &self.variance),
             Metric::SquaredDistance => self.profiled(zeros),
-            Metric::InnerProduct => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
+            _ => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
         };
         values.squeeze_dim(1)
     }

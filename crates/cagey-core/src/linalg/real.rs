@@ -78,7 +78,7 @@ pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
 }
 
 #[doc(hidden)]
-pub use cagey_base::vectors::vectorised;
+pub use cagey_base::vectors::{squared_distance, vectorised};
 
 /// The number of independent sums of a dot product: four AVX-512 registers of f64.
 const SUMS: usize = 32;
@@ -99,18 +99,6 @@ pub fn dot<A: Real, B: Real>(a: &[A], b: &[B]) -> f64 {
         sums
     });
     sums.iter().sum::<f64>() + rest
-}
-
-/// Σ (a − b)², in a few independent sums.
-pub fn squared_distance<T: Real>(a: &[T], b: &[T]) -> T {
-    let b = &b[..a.len()];
-    let mut sums = [T::of(0.0); 8];
-    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: T = left.remainder().iter().zip(right.remainder()).map(|(a, b)| (*a - *b) * (*a - *b)).sum();
-    for (a, b) in left.zip(right) {
-        (0..8).for_each(|l| sums[l] += (a[l] - b[l]) * (a[l] - b[l]));
-    }
-    sums.into_iter().sum::<T>() + rest
 }
 
 /// The error for a tensor that is neither f32 nor f64.

@@ -46,13 +46,11 @@
 //! Sources: Deisenroth and Ng 2015 (PoE, gPoE, BCM, rBCM); Liu, Cai, Wang and Ong 2018 (grBCM); Rullière et al. 2018
 //! (NPAE); Chen and Tuo 2024 (*Aggregation models with optimal weights*).
 
-mod covariances;
 mod nested;
 mod weights;
 
-use cagey_base::aggregation::{self as base, Experts, missing};
-pub use cagey_base::aggregation::{Aggregated, Augmented, Form, LocalPredictions, Needs, Record, Rule};
-pub use covariances::Covariances;
+use cagey_base::aggregation::{self as base, Experts, missing, weighted};
+pub use cagey_base::aggregation::{Aggregated, Augmented, Covariances, Form, LocalPredictions, Needs, Record, Rule};
 pub use weights::{WeightSystem, Weights};
 
 use crate::error::{Error, Result};
@@ -96,7 +94,7 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
         let got = weights.len().to_string();
         return Err(Error::shape("weights", format!("{} experts", local.count), got));
     }
-    Ok(weights::aggregate(&local, weights, covariances(rule, chunk, &local)?))
+    Ok(weighted(&local, weights, covariances(rule, chunk, &local)?))
 }
 
 fn covariances<'a>(rule: Rule, chunk: &Chunk<'a>, local: &Experts) -> Result<&'a Covariances> {

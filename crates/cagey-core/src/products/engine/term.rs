@@ -81,8 +81,9 @@ macro_rules! with_profile {
             Profile::CosineNorm => with_profile!(@ Profile::CosineNorm, $p, $body),
             Profile::Identity => with_profile!(@ Profile::Identity, $p, $body),
             Profile::One => with_profile!(@ Profile::One, $p, $body),
-            Profile::Power(power) => {
-                let $p = Profile::Power(power);
+            // Powers, and whatever has no loop of its own.
+            other => {
+                let $p = other;
                 $body
             }
         }

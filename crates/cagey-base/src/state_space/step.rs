@@ -1,7 +1,7 @@
 //! Steps of blocks from one row to the next: Kronecker products of the steps of their factors.
 
 use super::factor::{Factor, MOST, Step, Tiny};
-use super::program::{Block, Rate};
+use super::{Block, Rate};
 
 impl Rate {
     /// The step from time `from` to `to`, its derivatives in x and `since`, and what x and `since` grow by with the
@@ -17,6 +17,7 @@ impl Rate {
 }
 
 /// x ⊗ y added to `to`, with a factor.
+#[inline]
 fn kronecker(factor: f64, (x, n): (&[f64], usize), (y, m): (&[f64], usize), to: &mut [f64]) {
     let size = n * m;
     for i in 0..n {

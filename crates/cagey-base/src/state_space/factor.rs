@@ -4,6 +4,8 @@
 //! process regression models*), made dimensionless: the derivative of order k is divided by rateᵏ. So everything
 //! depends on the product of rate and distance alone, and variances are left to the observation.
 
+use serde::{Deserialize, Serialize};
+
 /// Most states of a block.
 pub const MOST: usize = 9;
 
@@ -14,7 +16,9 @@ pub type Small = [f64; MOST * MOST];
 const TINY: usize = 9;
 
 /// A process with a state of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Factor {
     /// Matérn of smoothness order − 1/2, for orders 1 to 3; rate √(2 order − 1)/lengthscale.
     Matern(usize),
@@ -100,6 +104,7 @@ impl Factor {
 }
 
 /// A and Q of a walk.
+#[inline]
 fn walk(order: usize, x: f64, a: &mut [f64; TINY], q: &mut [f64; TINY]) {
     if order == 1 {
         (a[0], q[0]) = (1.0, x);
@@ -109,6 +114,7 @@ fn walk(order: usize, x: f64, a: &mut [f64; TINY], q: &mut [f64; TINY]) {
     }
 }
 
+#[inline]
 fn walk_slope(order: usize, x: f64, a: &mut [f64; TINY], q: &mut [f64; TINY]) {
     if order == 1 {
         q[0] = 1.0;
@@ -121,6 +127,7 @@ fn walk_slope(order: usize, x: f64, a: &mut [f64; TINY], q: &mut [f64; TINY]) {
 /// A = exp(Fx) with F the companion matrix of (D + 1)ᵐ, and Q = q ∫₀ˣ v vᵀ for the last column v of A. With I_k =
 /// ∫₀ˣ sᵏ e^(−2s) ds, the integrals are sums of terms of one sign at small x, where a difference P − A P Aᵀ would have
 /// no digits left.
+#[inline]
 fn matern(order: usize, x: f64, step: &mut Tiny, slope: &mut Tiny) {
     let e = (-x).exp();
     let moments = moments(order, x);
@@ -175,6 +182,7 @@ fn matern(order: usize, x: f64, step: &mut Tiny, slope: &mut Tiny) {
     }
 }
 
+#[inline]
 fn outer(factor: f64, v: &[f64], to: &mut [f64; TINY]) {
     for (i, a) in v.iter().enumerate() {
         for (j, b) in v.iter().enumerate() {
@@ -184,6 +192,7 @@ fn outer(factor: f64, v: &[f64], to: &mut [f64; TINY]) {
 }
 
 /// I_k for k up to 2 (order − 1), from the regularised incomplete gamma functions P(k + 1, 2x): I_k = k!/2^(k+1) P.
+#[inline]
 fn moments(order: usize, x: f64) -> [f64; 5] {
     let (z, most) = (2.0 * x, 2 * order - 2);
     let e = (-z).exp();

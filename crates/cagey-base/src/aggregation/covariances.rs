@@ -1,5 +1,6 @@
 //! How the means of experts vary together under the prior.
 
+use super::{Aggregated, Experts};
 use crate::error::{Error, Result};
 
 /// c `[M, t]` and C `[t, M, M]` of `M` experts at `t` rows, summed up block by block.
@@ -87,4 +88,26 @@ impl Covariances {
         let got = format!("{} and {} values, expert {expert}", left.len(), right.len());
         Err(Error::shape("covariances of experts", expected, got))
     }
+}
+
+/// Mean Σ β_i μ_i. The variance is its mean-squared error under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: right
+/// for weights that do not depend on the targets, and never negative. The paper's Σ β_i² v_i (eq. 45 with the variance
+/// of eq. 12b) would be right if the experts' errors were independent.
+#[doc(hidden)]
+pub fn weighted(experts: &Experts, beta: &[f64], covariances: &Covariances) -> Aggregated {
+    let mut all = Aggregated::of(experts.rows);
+    for row in 0..experts.rows {
+        let prior = experts.prior[row];
+        let mut mean = 0.0;
+        for (i, weight) in beta.iter().enumerate() {
+            mean += weight * experts.at(i, row, &mut all.record).0;
+        }
+        let with_f: f64 = beta.iter().enumerate().map(|(i, weight)| weight * covariances.with_f(i, row)).sum();
+        let among: f64 = (covariances.among(row).chunks_exact(beta.len()).zip(beta))
+            .map(|(row, weight)| weight * row.iter().zip(beta).map(|(c, other)| c * other).sum::<f64>())
+            .sum();
+        let variance = prior - 2.0 * with_f + among;
+        all.push(mean, variance, prior);
+    }
+    all
 }

@@ -1,0 +1,118 @@
+//! A sparse model in which each row sees its nearest inducing inputs only, in numbers.
+//!
+//! With the covariances k and K of a row and its neighbours I, q(u_I) = N(m, R Rᵀ) and α = K⁻¹k, the mean is m₀ + α·m
+//! and the variance k** − k·α + ‖Rᵀα‖² (Tran et al. 2021).
+
+use serde::{Deserialize, Serialize};
+
+use super::latent::{Moments, dot, solve_packed, solve_packed_transposed};
+use super::{Find, Function, Mean, left, needed, prepared, sized};
+use crate::kernels::Kernel;
+use crate::vectors::{Nearest, squared_distance};
+
+/// The inducing inputs and q.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// The prior covariance.
+    pub kernel: Kernel,
+    /// The prior mean.
+    pub mean: Mean,
+    /// The array of the inducing inputs.
+    pub points: String,
+    /// The array of the means of q.
+    pub means: String,
+    /// The array of the root of q's covariance: its diagonal, or its rows up to the diagonal.
+    pub root: String,
+    /// How many neighbours a row has.
+    pub count: usize,
+    /// The share of the prior variance that is added to that of each inducing value.
+    pub nugget: f64,
+}
+
+/// [`Neighbours`], ready to predict.
+#[derive(Debug, Clone)]
+pub(super) struct Ready {
+    of: Neighbours,
+    d: usize,
+    points: Vec<f64>,
+    /// The points where distances are measured, and the number of their columns.
+    places: (Vec<f64>, usize),
+    means: Vec<f64>,
+    root: Vec<f64>,
+}
+
+impl Neighbours {
+    pub(super) fn ready(&self, d: usize, array: Find) -> Result<Ready, String> {
+        let points = needed(array, &self.points)?;
+        let fixed = prepared(&self.kernel, &points, &self.points, d)?;
+        let count = fixed.rows();
+        let (means, root) = (sized(array, &self.means, count)?, needed(array, &self.root)?);
+        if root.len() != count && root.len() != count * (count + 1) / 2 {
+            return Err(format!("the array `{}` does not fit its {count} points", self.root));
+        }
+        if self.count == 0 || self.count > count {
+            return Err(format!("has {} neighbours of {count} points", self.count));
+        }
+        self.mean.check(d)?;
+        let places = fixed.places().unwrap_or_else(|| (points.clone(), d));
+        Ok(Ready { of: self.clone(), d, points, places, means, root })
+    }
+}
+
+impl Function for Ready {
+    fn moments(&self, x: &[f64]) -> Result<Vec<Moments>, String> {
+        x.chunks_exact(self.d).map(|x| self.at(x)).collect()
+    }
+}
+
+impl Ready {
+    fn at(&self, x: &[f64]) -> Result<Moments, String> {
+        let (kernel, h) = (&self.of.kernel, self.of.count);
+        let row = kernel.prepare(x, self.d);
+        let place = row.places().map_or_else(|| x.to_vec(), |(place, _)| place);
+        let mut nearest = Nearest::new(h);
+        for (z, j) in self.places.0.chunks_exact(self.places.1).zip(0..) {
+            nearest.add(squared_distance(&place, z), j);
+        }
+        let near: Vec<usize> = nearest.first().map(|j| j as usize).collect();
+        let points: Vec<f64> = near.iter().flat_map(|j| &self.points[j * self.d..][..self.d]).copied().collect();
+        let points = kernel.prepare(&points, self.d);
+        let k = row.cross(&points);
+        let mut gram = points.cross(&points);
+        gram.iter_mut().step_by(h + 1).zip(points.diagonal()).for_each(|(own, k)| *own = k * (1.0 + self.of.nugget));
+        let lower = factor(&gram, h).ok_or("the covariance of its neighbours is singular; fit it with a nugget")?;
+        let mut weights = k.clone();
+        solve_packed(&lower, &mut weights);
+        solve_packed_transposed(&lower, &mut weights);
+        let mean = near.iter().zip(&weights).map(|(j, w)| w * self.means[*j]).sum::<f64>();
+        let spread = self.spread(&near, &weights);
+        let prior = row.diagonal()[0];
+        Ok(Moments { mean: self.of.mean.at(x) + mean, variance: left(prior, dot(&weights, &k) - spread) })
+    }
+
+    /// ‖Rᵀα‖².
+    fn spread(&self, near: &[usize], weights: &[f64]) -> f64 {
+        if self.root.len() == self.means.len() {
+            return near.iter().zip(weights).map(|(j, w)| (w * self.root[*j]).powi(2)).sum();
+        }
+        let mut sums = vec![0.0; self.means.len()];
+        for (j, w) in near.iter().zip(weights) {
+            let row = &self.root[j * (j + 1) / 2..][..=*j];
+            sums.iter_mut().zip(row).for_each(|(sum, r)| *sum += w * r);
+        }
+        dot(&sums, &sums)
+    }
+}
+
+/// The Cholesky factor of a small matrix, its rows up to the diagonal; none if it has none.
+fn factor(matrix: &[f64], h: usize) -> Option<Vec<f64>> {
+    let mut lower = Vec::with_capacity(h * (h + 1) / 2);
+    for (i, row) in matrix.chunks_exact(h).enumerate() {
+        let mut own = row[..i].to_vec();
+        solve_packed(&lower, &mut own);
+        let left = row[i] - dot(&own, &own);
+        lower.append(&mut own);
+        lower.push(Some(left.sqrt()).filter(|pivot| *pivot > 0.0)?);
+    }
+    Some(lower)
+}
