@@ -1,5 +1,6 @@
 //! Averages of fitted models against their members: predictions, leaving rows out, new rows, files, threads.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use burn::tensor::{DType, Tensor, TensorData};
@@ -14,7 +15,7 @@ use cagey::models::functions::PathOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
-use cagey::train::{CheckpointPlan, TrainConfig};
+use cagey::train::{CheckpointPlan, Observer, Report, TrainConfig};
 use rayon::ThreadPoolBuilder;
 
 /// Rows from `from` to below `to` of a smooth positive target with noise.
@@ -307,6 +308,70 @@ fn members_without_time_are_left_out_and_named() {
     assert_eq!(told.count(), 5);
     let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
     assert_eq!(again.summary.warnings, fitted.summary.warnings);
+}
+
+/// A growing series with a season and noise, in the order of evenly spaced rows.
+fn series(n: usize) -> Dataset {
+    let y = |t: f64| 100.0 + 0.5 * t + (10.0 + 0.05 * t) * (std::f64::consts::TAU * t / 12.0).sin() + (t * t % 7.0);
+    let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
+    let values = x.iter().map(|t| y(*t)).collect();
+    Dataset::new(["t"], x).unwrap().with_target("y", values).unwrap()
+}
+
+#[test]
+fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
+    let data = series(72);
+    let registry = Registry::default();
+    let settings = Settings { kernel: "auto".into(), calibrate: Calibrate::No, ..Settings::default() };
+    let fitted = Fitted::fit(schema(&data), &data, settings, &TrainConfig::default(), &registry, &mut []).unwrap();
+    let evidence = |kernel: &str, log: bool| {
+        let same = |m: &&Member| {
+            m.fitted.settings.kernel == kernel && (m.fitted.settings.target_transform == TargetTransform::Log) == log
+        };
+        fitted.members().iter().find(same).map(|member| 72.0 * member.evidence)
+    };
+    let (season, mut compared) = ("periodic(period=12.0, fix=period) * wiener", 0);
+    for log in [false, true] {
+        for (simple, more) in [
+            (format!("wiener + {season}"), format!("wiener + linear + {season}")),
+            (format!("wiener(order=2) + {season}"), format!("wiener + wiener(order=2) + {season}")),
+            (format!("wiener(order=2) + {season}"), format!("wiener(order=2) + {season} + matern12")),
+            (format!("wiener + linear + {season}"), format!("wiener + linear + {season} + matern12")),
+        ] {
+            let (Some(before), Some(after)) = (evidence(&simple, log), evidence(&more, log)) else { continue };
+            compared += 1;
+            assert!(after < before + 0.5, "{more}: {after} after {before} (log: {log})");
+        }
+    }
+    assert!(compared >= 4, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
+}
+
+/// Ends the training in the first step of the member with this number.
+struct EndedAt(usize);
+
+impl Observer for EndedAt {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        if report.restart == self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn models_cut_short_are_left_out_of_averages_with_others() {
+    let (data, registry) = (rows(0, 30), Registry::default());
+    let single = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let fit = |at: usize| {
+        let mut ended = EndedAt(at);
+        let settings = Settings { kernel: "average(log=false)".into(), starts: Starts::Data, ..settings() };
+        single.install(|| Fitted::fit(schema(&data), &data, settings, &steps(8), &registry, &mut [&mut ended])).unwrap()
+    };
+    let told = |fitted: &Fitted| fitted.summary.warnings.iter().any(|advice| advice.text.contains("was cut short"));
+    let third = fit(2);
+    assert_eq!(third.members().len(), 2, "{:?}", third.summary.warnings);
+    assert!(third.members().iter().all(|member| !member.fitted.summary.is_cut_short()) && told(&third));
+    // There is nothing better than the first.
+    let first = fit(0);
+    assert_eq!(first.members().len(), 1);
+    assert!(first.members()[0].fitted.summary.is_cut_short() && !told(&first));
 }
 
 #[test]

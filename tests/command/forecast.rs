@@ -22,7 +22,7 @@ fn a_series_of_dates_has_its_season_found_and_is_forecast() {
     folder.write("sales.csv", monthly(0..84));
     let fitted = folder.json(&["fit", "sales.csv", "-o", "m.cagey", "--json"]);
     let members = fitted["average"].as_array().unwrap();
-    assert_eq!(members.len(), 16);
+    assert!((4..=16).contains(&members.len()), "{members:?}");
     let season = "periodic(period=1.0, fix=period) * wiener";
     assert!(members.iter().all(|member| member["kernel"].as_str().unwrap().contains(season)), "{members:?}");
     assert!(members.iter().any(|member| member["target_transform"] == "log"), "{members:?}");

@@ -37,6 +37,14 @@ pub fn is_even(values: &[f64]) -> bool {
     sorted.len() >= FEW && *least > 0.5 * median && most < 1.5 * median
 }
 
+/// The median distance between values that follow one another; none for a single one.
+pub fn median_gap(values: &[f64]) -> Option<f64> {
+    let sorted = distinct(values);
+    let mut gaps: Vec<f64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    gaps.get(gaps.len() / 2).copied()
+}
+
 /// The periods of the largest waves in `y` along `x`, apart from a trend, with the double of the first: a season may
 /// have two waves. None if `x` has few values, or shows no wave three times.
 pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {

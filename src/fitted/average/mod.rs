@@ -84,6 +84,11 @@ impl Member {
         Ok((Self { weight: 0.0, evidence, left_out, fitted }, densities))
     }
 
+    /// The logarithm of its weight by the evidence alone, up to a constant.
+    fn log_of_evidence(&self) -> f64 {
+        -(self.fitted.summary.rows as f64) * self.evidence / OF_EVIDENCE
+    }
+
     /// Its kernel, and the model and the transform of the target where they are not the usual ones.
     pub fn name(&self) -> String {
         name(&self.fitted.settings, &self.fitted.schema.target)
@@ -145,7 +150,7 @@ impl Fitted {
         // Rows that follow one another are not predicted from later ones.
         let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
         let log = |m: &Member| match ordered {
-            true => -(m.fitted.summary.rows as f64) * m.evidence / OF_EVIDENCE,
+            true => m.log_of_evidence(),
             false => -0.5 * m.fitted.summary.rows as f64 * (m.evidence + m.left_out) / TEMPERATURE,
         };
         let top = members.iter().map(log).fold(f64::NEG_INFINITY, f64::max);

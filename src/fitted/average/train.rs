@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -13,15 +13,23 @@ use crate::advice::Advice;
 use crate::data::TargetTransform;
 use crate::error::{Error, Result};
 use crate::fitted::Plan;
+use crate::fitted::structure::Link;
 use crate::models::options::Kind;
 use crate::models::state_space::StateSpaceOptions;
 use crate::threads;
-use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig};
+use crate::train::{self, CheckpointPlan, Lbfgs, Observer, Optimizer, Outcome, Report, TrainConfig};
+
+/// The evidence by which a model is behind the best before those that add to it are left out, in logarithms of weights.
+const HOPELESS: f64 = 5.0;
+
+/// What training left of a model: its measures, and the log densities of rows set apart, if there are some.
+type Trained = Result<(Member, Vec<f64>)>;
 
 /// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
-/// not depend on the number of threads. Models of many rows, some of which are set apart, have work for all threads:
+/// not depend on the number of threads. A plan that begins at the parameters of another waits for it, and is left out
+/// if it adds to one that is hopeless. Models of many rows, some of which are set apart, have work for all threads:
 /// they are trained one after another, the others from the parameters of the first. A plan that fails is left out, with
-/// a warning.
+/// a warning, and so is one whose training was cut short, unless all were: its evidence says too little.
 ///
 /// # Errors
 /// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.
@@ -35,29 +43,33 @@ pub(in crate::fitted) fn train(
     let transform = |plan: &Plan| plan.settings().target_transform;
     let mixed = plans.iter().any(|plan| transform(plan) != transform(&plans[0]));
     let names: Vec<String> = plans.iter().map(|plan| name(plan.settings(), plan.target())).collect();
+    let links: Vec<Option<Link>> = plans.iter().map(Plan::link).collect();
     let many = plans.iter().any(|plan| plan.apart().is_some());
+    let optimizer = if links.iter().any(Option::is_some) { near(&config.optimizer) } else { config.optimizer.clone() };
+    let config = &TrainConfig { optimizer, ..config.clone() };
     let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
     let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
-    let threads = rayon::current_num_threads();
+    let (threads, begun) = (rayon::current_num_threads(), AtomicUsize::new(0));
     let member = |k: usize, before: Option<&Fitted>| {
         let plan = plans[k].lock().unwrap_or_else(PoisonError::into_inner).take();
         // What is left of the time is shared among those that wait; of many rows, the first has twice as much as one
         // that begins at its parameters.
-        let waiting = count - k;
+        let waiting = count - begun.fetch_add(1, Ordering::Relaxed);
         let share = match many {
             true => 2.0 / (waiting + 1) as f64,
             false => threads.min(waiting) as f64 / waiting as f64,
         };
         let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()).mul_f64(share));
         let own = TrainConfig { max_time: left, ..of_member(config, k, &names[k]) };
-        // Parameters of the one before are worth a model without a training.
-        let over = left.is_some_and(|left| left.is_zero()) && before.is_none();
+        // Parameters of the one before are worth a model without a training, where rows set apart tell its weight.
+        let over = left.is_some_and(|left| left.is_zero()) && (before.is_none() || !many);
         let over = over || watched.stopped.load(Ordering::Relaxed);
         let plan = plan.filter(|_| k == 0 || !over);
         let plan = plan.ok_or_else(|| Error::Data("the training ended before its turn came".into()))?;
         let apart = plan.apart().cloned();
         let plan = match before {
-            Some(before) => plan.starting_from(&*before.model)?,
+            Some(before) if many => plan.starting_from(&*before.model)?,
+            Some(before) => plan.extending(before),
             None => plan,
         };
         let fitted = plan.alone(&own, &mut [&mut Side { k, watched: &watched }])?;
@@ -69,31 +81,44 @@ pub(in crate::fitted) fn train(
             None => Ok((Member::of(fitted)?, Vec::new())),
         }
     };
-    let members = match many {
-        false => threads::apart(count, |k| Ok(member(k, None)))?,
-        true => {
-            let mut members: Vec<Result<(Member, Vec<f64>)>> = Vec::new();
-            for k in 0..count {
-                let before = members.iter().find_map(|before| before.as_ref().ok());
-                let next = member(k, before.map(|(first, _)| &first.fitted));
-                members.push(next);
-            }
-            members
+    let mut members: Vec<Option<Trained>> = plans.iter().map(|_| None).collect();
+    if many {
+        for k in 0..count {
+            let before = members.iter().flatten().find_map(|before| before.as_ref().ok());
+            members[k] = Some(member(k, before.map(|(first, _)| &first.fitted)));
         }
-    };
+    } else {
+        let levels = levels(&links);
+        for level in 0..=levels.iter().copied().max().unwrap_or_default() {
+            let of_level = (0..count).filter(|k| levels[*k] == level);
+            let (now, without): (Vec<usize>, Vec<usize>) = of_level.partition(|k| !is_hopeless(links[*k], &members));
+            begun.fetch_add(without.len(), Ordering::Relaxed);
+            let simpler = |k: usize| members[links[k]?.of].as_ref()?.as_ref().ok().map(|(simpler, _)| &simpler.fitted);
+            let done = threads::apart(now.len(), |i| Ok(member(now[i], simpler(now[i]))))?;
+            now.into_iter().zip(done).for_each(|(k, done)| members[k] = Some(done));
+        }
+    }
     let (observers, outcome) = watched.all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcome.iter().for_each(|outcome| observers.iter_mut().for_each(|observer| observer.finish(outcome)));
+    let whole = |(member, _): &(Member, Vec<f64>)| many || !member.fitted.summary.is_cut_short();
+    let any_whole = members.iter().flatten().flatten().any(whole);
     let mut warnings = Vec::new();
     let mut first = None;
     let mut fitted = Vec::new();
     for (member, name) in members.into_iter().zip(&names) {
+        let without =
+            |advice: Advice| Advice { text: format!("the average is without {name}: {}", advice.text), ..advice };
         match member {
-            Ok(member) => fitted.push(member),
-            Err(error) => {
-                let Advice { text, settings } = error.advice();
-                warnings.push(Advice { text: format!("the average is without {name}: {text}"), settings });
+            Some(Ok(member)) if any_whole && !whole(&member) => {
+                let text = "its training was cut short, so its evidence says too little".to_string();
+                warnings.push(without(Advice::from(text).about("TrainConfig::max_time")));
+            }
+            Some(Ok(member)) => fitted.push(member),
+            Some(Err(error)) => {
+                warnings.push(without(error.advice()));
                 first = first.or(Some(error));
             }
+            None => {}
         }
     }
     if let (true, Some(error)) = (fitted.is_empty(), first) {
@@ -110,6 +135,39 @@ pub(in crate::fitted) fn train(
         heaviest.fitted.summary.warnings.extend(warnings);
     }
     Ok(average)
+}
+
+/// The usual optimiser, ended where the evidence of a series would hardly change weights any more.
+fn near(optimizer: &Optimizer) -> Optimizer {
+    match optimizer {
+        usual if *usual == Optimizer::default() => {
+            Optimizer::Lbfgs(Lbfgs { gradient_tolerance: 1e-5, loss_tolerance: 1e-6, ..Lbfgs::default() })
+        }
+        asked => asked.clone(),
+    }
+}
+
+/// How many others each plan waits for, one after another.
+fn levels(links: &[Option<Link>]) -> Vec<usize> {
+    let mut levels: Vec<usize> = Vec::new();
+    for link in links {
+        levels.push(link.map_or(0, |link| 1 + levels[link.of]));
+    }
+    levels
+}
+
+/// Whether a plan adds to a model that is far behind the best so far, or to one that was left out for this reason.
+fn is_hopeless(link: Option<Link>, members: &[Option<Trained>]) -> bool {
+    let Some(Link { of, adds: true }) = link else { return false };
+    let log = |(member, _): &(Member, Vec<f64>)| member.log_of_evidence();
+    match &members[of] {
+        Some(Ok(simpler)) => {
+            let best = members.iter().flatten().flatten().map(log).fold(f64::NEG_INFINITY, f64::max);
+            log(simpler) < best - HOPELESS
+        }
+        Some(Err(_)) => false,
+        None => true,
+    }
 }
 
 impl Fitted {

@@ -50,6 +50,8 @@ pub struct Plan {
     said: Option<String>,
     /// The other models of an average.
     others: Vec<Plan>,
+    /// The model of an average whose parameters this one begins at.
+    link: Option<structure::Link>,
 }
 
 /// Fixes variances at their start: equal rows do not determine the scale of the target.
@@ -66,8 +68,11 @@ impl Plan {
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if let Some(asked) = structure::asked(&settings)? {
-            let each = structure::candidates(&settings, &schema, data, &asked)?;
-            return Self::average(schema, data, each, seed, registry);
+            let all = structure::candidates(&settings, &schema, data, &asked)?;
+            let (each, links): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.settings, one.link)).unzip();
+            let mut plan = Self::average(schema, data, each, seed, registry)?;
+            plan.others.iter_mut().zip(&links[1..]).for_each(|(other, link)| other.link = *link);
+            return Ok(plan);
         }
         match average::asked(&settings)? {
             Some(average::Asked::Models { log }) => {
@@ -270,6 +275,7 @@ impl Plan {
             warnings,
             said: None,
             others: Vec::new(),
+            link: None,
         })
     }
 
@@ -325,6 +331,11 @@ impl Plan {
     /// apart, take turns.
     pub fn together(&self) -> usize {
         if self.apart.is_some() { 1 } else { self.models().min(rayon::current_num_threads()) }
+    }
+
+    /// The model of an average whose parameters this one begins at.
+    pub(super) fn link(&self) -> Option<structure::Link> {
+        self.link
     }
 
     /// The name of the target.

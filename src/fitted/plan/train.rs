@@ -76,6 +76,14 @@ impl Plan {
         Ok(self)
     }
 
+    /// The same plan with a start at the parameters of a simpler structural model.
+    pub(in crate::fitted) fn extending(mut self, simpler: &Fitted) -> Self {
+        let (own, other) = (&self.settings.kernel, &simpler.settings.kernel);
+        structure::extend((&mut *self.model, own), (&*simpler.model, other), &self.data);
+        self.settings.starts = Starts::Data;
+        self
+    }
+
     /// Trains a single model.
     pub(in crate::fitted) fn alone(
         mut self,

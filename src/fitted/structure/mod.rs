@@ -8,12 +8,17 @@
 //! without an autoregressive part × the target or its logarithm. Each is a [state-space](crate::models::state_space)
 //! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units
 //! of the target: rows in order of time are predicted one after another there, as forecasts are.
+//!
+//! The search goes from simple models to those with more parts. Each [begins](extend) at the parameters of a simpler
+//! one, so its training is short and does not end above it; where the simpler one is hopeless, it is left out.
 
 mod asked;
+mod extend;
 mod season;
 
 pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
+pub(super) use extend::{Link, extend};
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
@@ -22,17 +27,29 @@ use super::{Settings, average};
 use crate::data::{Dataset, Schema, TargetTransform};
 use crate::error::{Error, Result};
 use crate::fitted::alternatives::is_even;
-use crate::models::options::{Kind, ModelChoice};
+use crate::models::options::Kind;
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
 
-/// Trends: a random walk, one with a drift, an integrated random walk, and the sum of both walks.
-const TRENDS: [&str; 4] = ["wiener", "wiener + linear", "wiener(order=2)", "wiener + wiener(order=2)"];
+/// Trends, and the number of the one that each begins at with whether it adds to that: a random walk, one with a drift,
+/// an integrated random walk, and the sum of both walks.
+const TRENDS: [(&str, Option<(usize, bool)>); 4] = [
+    ("wiener", None),
+    ("wiener + linear", Some((0, true))),
+    (SMOOTH_TREND, Some((0, false))),
+    (BOTH_WALKS, Some((2, true))),
+];
+const SMOOTH_TREND: &str = "wiener(order=2)";
+const BOTH_WALKS: &str = "wiener + wiener(order=2)";
 
 /// What lasts for a short time.
 const LOCAL: &str = "matern12";
 
-/// Functions that are no series: nothing walks or repeats.
+/// What lasts longer than that and yet comes back, such as cycles of business and climate; beside the smooth trend
+/// only, and with more rows than this, as with fewer it is hardly longer.
+const LASTING: (&str, usize) = ("matern32", 200);
+
+/// Functions that are no series: nothing walks or repeats. The last begins at the one before.
 const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 
 /// The smoothest functions. They have no state space, so they are for up to so many rows.
@@ -55,15 +72,29 @@ pub fn period(schema: &Schema, data: &Dataset) -> Option<f64> {
 /// The kernel of the local level, trend and season model (ETS with additive parts).
 pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
     let season = period(schema, data).map(season);
-    [Some(TRENDS[3].into()), season].into_iter().flatten().collect::<Vec<String>>().join(" + ")
+    [Some(BOTH_WALKS.into()), season].into_iter().flatten().collect::<Vec<String>>().join(" + ")
 }
 
-/// The settings of the models of `auto`: structural kernels for rows of a single input, and for other tables the
-/// members of an [average](super::Fitted::average).
+/// A model of `auto`, and where its training begins.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    /// The model.
+    pub settings: Settings,
+    /// The earlier one whose parameters it begins at.
+    pub link: Option<Link>,
+}
+
+/// The models of `auto`: structural kernels for rows of a single input, and for other tables the members of an
+/// [average](super::Fitted::average).
 ///
 /// # Errors
 /// [`Error::Usage`] for seasons that there are not, and for seasons of other tables.
-pub(super) fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, asked: &Asked) -> Result<Vec<Settings>> {
+pub(super) fn candidates(
+    settings: &Settings,
+    schema: &Schema,
+    data: &Dataset,
+    asked: &Asked,
+) -> Result<Vec<Candidate>> {
     let (state_space, kind) = (<StateSpaceOptions as Kind>::NAME, settings.model.kind());
     let ours = [usual().kind(), state_space].contains(&kind);
     let single = schema.features.len() == 1 && data.d == 1 && settings.auxiliary_column.is_none();
@@ -74,7 +105,8 @@ pub(super) fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, a
             return Err(Error::Usage(problem.into()).about("Settings::kernel"));
         }
         let model = if kind == state_space { usual() } else { settings.model.clone() };
-        return Ok(average::candidates(&Settings { model, ..settings.clone() }, data, asked.log));
+        let all = average::candidates(&Settings { model, ..settings.clone() }, data, asked.log);
+        return Ok(all.into_iter().map(|settings| Candidate { settings, link: None }).collect());
     }
     let y = data.y.as_deref().unwrap_or_default();
     let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
@@ -82,33 +114,62 @@ pub(super) fn candidates(settings: &Settings, schema: &Schema, data: &Dataset, a
     let given = asked.seasons.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?;
     let periods = if given.is_empty() { period(schema, data).into_iter().collect() } else { given };
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
-    let season = (!seasons.is_empty()).then(|| seasons.join(" + "));
-    let trends = if data.n > MANY { &TRENDS[2..] } else { &TRENDS };
-    let model: ModelChoice = StateSpaceOptions::default().into();
-    let curves = CURVES.into_iter().filter(|_| !is_dated(schema));
-    let mut all: Vec<Settings> =
-        curves.map(|kernel| Settings { kernel: kernel.into(), model: model.clone(), ..settings.clone() }).collect();
-    let (smooth, most) = SMOOTH;
-    if !is_dated(schema) && data.n <= most {
-        all.push(Settings { kernel: smooth.into(), model: usual(), ..settings.clone() });
+    let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
+    let mut all = Vec::new();
+    if !is_dated(schema) {
+        curves(&base, data.n, &mut all);
     }
-    for transform in [TargetTransform::Identity, TargetTransform::Log] {
-        if transform == TargetTransform::Log && !positive {
-            continue;
-        }
-        for trend in trends {
-            for local in [None, Some(LOCAL)] {
-                let parts = [Some(*trend), season.as_deref(), local];
-                let kernel = parts.into_iter().flatten().collect::<Vec<_>>().join(" + ");
-                let target_transform = match transform {
-                    TargetTransform::Identity => settings.target_transform,
-                    other => other,
-                };
-                all.push(Settings { kernel, model: model.clone(), target_transform, ..settings.clone() });
-            }
-        }
+    let plain = structural(&base, &seasons, (data.n, None), &mut all);
+    if positive {
+        let log = Settings { target_transform: TargetTransform::Log, ..base };
+        structural(&log, &seasons, (data.n, Some(plain)), &mut all);
     }
     Ok(all)
+}
+
+/// Adds the curves of smooth functions of `n` rows.
+fn curves(base: &Settings, n: usize, all: &mut Vec<Candidate>) {
+    let (smooth, most) = SMOOTH;
+    for kernel in CURVES.into_iter().chain((n <= most).then_some(smooth)) {
+        let model = if kernel == smooth { usual() } else { base.model.clone() };
+        let settings = Settings { kernel: kernel.into(), model, ..base.clone() };
+        let link = (all.len() > 1).then(|| Link { of: all.len() - 1, adds: false });
+        all.push(Candidate { settings, link });
+    }
+}
+
+/// Adds the structural kernels of `n` rows and returns the number of the first, which begins at the model with the
+/// number `first`, if there is one.
+fn structural(
+    base: &Settings,
+    seasons: &[String],
+    (n, first): (usize, Option<usize>),
+    all: &mut Vec<Candidate>,
+) -> usize {
+    let begin = all.len();
+    let mut add = |parts: &[&str], link: Option<Link>| {
+        let [trend, locals @ ..] = parts else { return begin };
+        let parts = std::iter::once(trend).copied().chain(seasons.iter().map(String::as_str));
+        let kernel = parts.chain(locals.iter().copied()).collect::<Vec<_>>().join(" + ");
+        all.push(Candidate { settings: Settings { kernel, ..base.clone() }, link });
+        all.len() - 1
+    };
+    let left_out = if n > MANY { 2 } else { 0 };
+    let trends = &TRENDS[left_out..];
+    let mut plain = Vec::new();
+    for (trend, from) in trends {
+        let earlier = from.and_then(|(at, adds): (usize, bool)| Some((*plain.get(at.checked_sub(left_out)?)?, adds)));
+        let link = earlier.or(first.map(|first| (first, false))).map(|(of, adds)| Link { of, adds });
+        plain.push(add(&[trend], link));
+    }
+    for ((trend, _), of) in trends.iter().zip(plain) {
+        let local = add(&[trend, LOCAL], Some(Link { of, adds: true }));
+        let (lasting, least) = LASTING;
+        if *trend == SMOOTH_TREND && n > least {
+            add(&[trend, LOCAL, lasting], Some(Link { of: local, adds: true }));
+        }
+    }
+    begin
 }
 
 /// A season whose shape walks.

@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::data::{Encoding, Schema};
-use crate::fitted::alternatives::{periods, repeats};
+use crate::fitted::alternatives::{median_gap, periods, repeats};
 use crate::models::Observations;
 use crate::models::columns::Units;
 use crate::models::gp_model::GpModel;
@@ -45,20 +45,17 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     if data.d != 1 || data.n() == 0 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
         return;
     }
-    let mut x = along(data, units);
+    let x = along(data, units);
     let mut found = periods(&x, &data.y).into_iter();
-    x.sort_unstable_by(f64::total_cmp);
-    x.dedup();
-    let span = x[x.len() - 1] - x[0];
-    let mut gaps: Vec<f64> = x.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
+    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let gap = median_gap(&x);
     for (_, parameter) in model.parameters_mut().into_iter().filter(|(_, parameter)| open(parameter)) {
         if let Some(period) = found.next() {
             parameter.put(&[period]);
         }
         // Two rows have no bounds that make sense.
-        if let Some(gap) = gaps.get(gaps.len() / 2) {
-            let _ = parameter.set_bounds(2.0 * gap, span);
+        if let Some(gap) = gap {
+            let _ = parameter.set_bounds(2.0 * gap, high - low);
         }
     }
 }
