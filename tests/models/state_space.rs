@@ -14,6 +14,7 @@ use cagey::scope::Scope;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use serde_json::Value;
 
 use crate::common::{F64, assert_close, check_posterior, gradients, likelihood, noise};
 
@@ -124,6 +125,36 @@ fn steps_that_repeat_are_computed_once_and_right() {
     let x = (0..300).map(|i| 0.01 * f64::from(i)).collect();
     let data = Observations::new(x, 1, y, None).unwrap();
     compare("matern32(0.5) + periodic(period=0.3, lengthscale=1.3) * wiener(origin=-1.0)", &data);
+}
+
+/// Evidence, forecasts and components of statsmodels' `UnobservedComponents` at the same parameters, as
+/// `benches/peers/structural.py` writes them.
+#[test]
+fn structural_models_have_the_numbers_of_unobserved_components() {
+    let golden: Value = serde_json::from_str(include_str!("structural.json")).unwrap();
+    let numbers = |value: &Value| -> Vec<f64> { serde_json::from_value(value.clone()).unwrap() };
+    let data = Observations::new(numbers(&golden["t"]), 1, numbers(&golden["y"]), None).unwrap();
+    for case in golden["cases"].as_array().unwrap() {
+        let name = case["case"].as_str().unwrap();
+        let mut model = StateSpaceGp::new(Kernel::parse(case["kernel"].as_str().unwrap(), 1).unwrap()).unwrap();
+        let noise = golden["noise"].as_f64().unwrap();
+        model.likelihood.noise.set(&[noise]).unwrap();
+        let posterior = model.posterior(F64, data.clone()).unwrap();
+        assert_close(name, &[posterior.evidence()], &[case["evidence"].as_f64().unwrap()], 1e-9);
+        let mut ahead = posterior.predict(&numbers(&golden["ahead"])).unwrap();
+        ahead.variance.iter_mut().for_each(|variance| *variance += noise);
+        assert_close(&format!("{name}: forecast"), &ahead.mean, &numbers(&case["mean"]), 1e-8);
+        assert_close(&format!("{name}: variance"), &ahead.variance, &numbers(&case["variance"]), 1e-8);
+        let component = |summand: usize| posterior.predict_component(summand, &data.x).unwrap().mean;
+        for (part, expected) in case["components"].as_object().unwrap() {
+            let found = match part.parse() {
+                Ok(summand) => component(summand),
+                // A level and a slope, which are two summands here.
+                Err(_) => component(0).iter().zip(component(1)).map(|(level, slope)| level + slope).collect(),
+            };
+            assert_close(&format!("{name}: {part}"), &found, &numbers(expected), 1e-8);
+        }
+    }
 }
 
 #[test]

@@ -72,6 +72,8 @@ impl Plan {
             let (each, links): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.settings, one.link)).unzip();
             let mut plan = Self::average(schema, data, each, seed, registry)?;
             plan.others.iter_mut().zip(&links[1..]).for_each(|(other, link)| other.link = *link);
+            plan.bound();
+            plan.others.iter_mut().for_each(Self::bound);
             return Ok(plan);
         }
         match average::asked(&settings)? {
@@ -93,6 +95,10 @@ impl Plan {
             }
             None => Self::single(schema, data, settings, seed, registry),
         }
+    }
+
+    fn bound(&mut self) {
+        structure::bound(&mut *self.model, &self.data, &self.units);
     }
 
     /// Prepares an [average](super::Fitted::average) of models: one for each of these settings. All else that a plan

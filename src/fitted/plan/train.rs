@@ -114,7 +114,7 @@ impl Plan {
         self.warnings.extend(failed);
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        warnings.extend(diagnose::warnings(&*model, &data, &names));
+        warnings.extend(diagnose::warnings(&*structure::unbound(&*model), &data, &names));
         warnings.extend(structure::multiples(&*model, &data, &units));
         // After an interrupt, the user waits for the model.
         if outcome.termination != train::Termination::Interrupted {

@@ -11,13 +11,16 @@
 //!
 //! The search goes from simple models to those with more parts. Each [begins](extend) at the parameters of a simpler
 //! one, so its training is short and does not end above it; where the simpler one is hopeless, it is left out.
+//! [Bounds](bound) keep parameters from ridges.
 
 mod asked;
+mod bounds;
 mod extend;
 mod season;
 
 pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
+pub(super) use bounds::{bound, unbound};
 pub(super) use extend::{Link, extend};
 pub use season::is_dated;
 use season::seasons;

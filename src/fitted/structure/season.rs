@@ -81,12 +81,12 @@ pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec
     told.collect()
 }
 
-fn is_period(parameter: &Parameter) -> bool {
+pub(super) fn is_period(parameter: &Parameter) -> bool {
     parameter.unit == Unit::Length && parameter.name == "period" && parameter.len() == 1
 }
 
 /// The rows of a single input, in its own units.
-fn along(data: &Observations, units: &Units) -> Vec<f64> {
+pub(super) fn along(data: &Observations, units: &Units) -> Vec<f64> {
     let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
     data.x.iter().map(|x| x * sd + mean).collect()
 }
