@@ -14,7 +14,7 @@ use super::aggregation::{self, Aggregation, Table};
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
 use super::saved::Saved;
-use super::scoring::{HeldOut, Scored};
+use super::scoring::{HeldOut, Scored, score_target_predictions};
 use super::shards::Shards;
 use super::trust::Trust;
 
@@ -65,6 +65,11 @@ impl Evaluate {
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
+            if !fitted.is_gaussian() {
+                let (y, predictions) = fitted.left_out_targets()?;
+                let scored = score_target_predictions(&fitted, &y, &predictions)?.scored;
+                return self.print(&fitted, &y, &scored, scored.json()?, &scored.table());
+            }
             let (y, predictions) = fitted.leave_one_out()?;
             let mut trust = Trust::or_warn(Trust::of_training(&fitted, None));
             advise(&mut trust, &fitted);

@@ -3,7 +3,8 @@
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{
-    ClassScores, Predictive, Scores, TargetScores, confusion, loss_of_shares, score_classes, score_targets,
+    ClassScores, Predictive, Scores, TargetPrediction, TargetScores, confusion, loss_of_shares, score_classes,
+    score_targets,
 };
 use cagey::{Error, Result};
 use serde_json::Value;
@@ -159,11 +160,15 @@ pub fn score_rows(fitted: &Fitted, data: &Dataset) -> Result<RowScores> {
         return score_predictive(y, &fitted.predict(data)?);
     }
     fitted.check_targets(data)?;
-    let predictions = fitted.predict_targets(data)?;
+    score_target_predictions(fitted, y, &fitted.predict_targets(data)?)
+}
+
+/// Scores distributions of targets that are not Gaussian.
+pub fn score_target_predictions(fitted: &Fitted, y: &[f64], predictions: &[TargetPrediction]) -> Result<RowScores> {
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     let Some(probabilities) = probabilities else {
-        let rows = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).collect();
-        return Ok(RowScores { scored: Scored::Targets(score_targets(y, &predictions, SEED)?), rows, name: "NLPD" });
+        let rows = y.iter().zip(predictions).map(|(y, p)| -p.log_density(*y)).collect();
+        return Ok(RowScores { scored: Scored::Targets(score_targets(y, predictions, SEED)?), rows, name: "NLPD" });
     };
     let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
     score_probabilities(y, &probabilities, labels)

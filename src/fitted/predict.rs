@@ -207,11 +207,21 @@ impl Fitted {
             });
             return predicted.into_iter().collect();
         }
-        let latents = computed(work, || self.posterior.marginals(x))?;
-        for latent in &latents {
+        self.targets_of(&computed(work, || self.posterior.marginals(x))?, auxiliary)
+    }
+
+    /// The distribution of y for the distributions of f at some rows, and their auxiliary values.
+    fn targets_of(
+        &self,
+        latents: &[Marginals],
+        auxiliary: impl Fn(usize) -> Option<f64>,
+    ) -> Result<Vec<TargetPrediction>> {
+        for latent in latents {
             finite(&latent.mean, 1).and_then(|()| finite(&latent.variance, 1))?;
         }
-        (0..rows)
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        let likelihood = self.model.likelihood();
+        (0..latents.first().map_or(0, |latent| latent.mean.len()))
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
@@ -219,6 +229,25 @@ impl Fitted {
                 Ok(TargetPrediction { standardised, origin, unit })
             })
             .collect()
+    }
+
+    /// The training targets of any likelihood, and the distribution of each given all others, at the hyperparameters
+    /// that all have learned.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models that leave no row out in closed form.
+    pub fn left_out_targets(&self) -> Result<(Vec<f64>, Vec<TargetPrediction>)> {
+        let cavities = crate::threads::helped(|| self.posterior.cavities())?;
+        let Some(cavities) = cavities.filter(|all| all.mean.len() == self.data.n() && self.members.is_empty()) else {
+            return Err(Error::Usage(format!(
+                "leaving one out in closed form is for models that solve one linear system of all rows: with gaussian \
+                 targets, and laplace and state-space with one latent function; this is: {}",
+                self.model.title()
+            )));
+        };
+        let auxiliary = self.data.auxiliary.as_ref();
+        let predictions = self.targets_of(&[cavities], |row| auxiliary.map(|auxiliary| auxiliary[row]))?;
+        Ok((self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect(), predictions))
     }
 
     /// The prediction with the temperature of probabilities, if there is one.

@@ -227,6 +227,20 @@ pub struct InducingPart {
     pub technique: f64,
 }
 
+/// The [cavities](Posterior::cavities) of Laplace's approximation with one latent function: its mean and variance at a
+/// row without the row's site, which has the gradient and the curvature of the row's log density at the mode (Vehtari et
+/// al. 2016, *Bayesian leave-one-out cross-validation approximations for Gaussian latent variable models*).
+pub(crate) fn without_sites(mode: &[f64], variances: &[f64], gradient: &[f64], curvature: &[f64]) -> Marginals {
+    let rows = mode.iter().zip(variances).zip(gradient.iter().zip(curvature));
+    let row = |((f, variance), (gradient, curvature)): ((&f64, &f64), (&f64, &f64))| {
+        // What is left of the prior's precision is positive but for rounding.
+        let variance = variance / (1.0 - variance * curvature).max(f64::EPSILON);
+        (f - gradient * variance, variance)
+    };
+    let (mean, variance) = rows.map(row).unzip();
+    Marginals { mean, variance, floored: 0 }
+}
+
 /// A posterior over the latent functions.
 pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
@@ -405,6 +419,15 @@ pub trait Posterior: Debug + Send + Sync {
     /// Its closed form of leaving rows out, if it has one.
     fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
         None
+    }
+
+    /// Means and variances of f at the rows conditioned on, each given all targets but its own, at the same
+    /// hyperparameters; none if no closed form is known. Targets need not be Gaussian.
+    ///
+    /// # Errors
+    /// What computing them reports.
+    fn cavities(&self) -> Result<Option<Marginals>> {
+        Ok(None)
     }
 
     /// What more computation would change, if it would change anything.

@@ -199,11 +199,13 @@ fn counts_over_time_are_fitted_by_their_state_space() {
     let fit = ["fit", "counts.csv", "--likelihood", "poisson", "--kernel", "matern32", "--steps", "20"];
     let scores = |model: &str| {
         folder.ok(&[&fit[..], &["--model", model, "-o", "m.cagey"]].concat());
-        folder.json(&["evaluate", "m.cagey", "counts.csv", "--json"])["nlpd"].as_f64().unwrap()
+        let nlpd = |rows: &str| folder.json(&["evaluate", "m.cagey", rows, "--json"])["nlpd"].as_f64().unwrap();
+        [nlpd("counts.csv"), nlpd("--loo")]
     };
     let (fast, dense) = (scores("state-space"), scores("laplace"));
     // The dense evidence has a correction, so parameters differ a little.
-    assert!((fast - dense).abs() < 0.02, "{fast} {dense}");
+    assert!(fast.iter().zip(dense).all(|(a, b)| (a - b).abs() < 0.02), "{fast:?} {dense:?}");
+    assert!(fast[1] > fast[0], "a row left out is not seen: {fast:?}");
     let other = ["fit", "counts.csv", "--likelihood", "student-t", "--model", "state-space", "-o", "n.cagey"];
     folder.fails(2, &[&other[..], &["--kernel", "matern32"]].concat(), &["log-concave", "student-t"]);
 }

@@ -323,6 +323,31 @@ fn counts_and_classes_have_the_numbers_of_the_dense_approximation() {
         assert_close(&format!("{name}: variance"), &a.variance, &b.variance, 1e-6);
         let (a, b) = (fast.predict_joint(&x).unwrap(), dense.predict_joint(&x).unwrap());
         assert_close(&format!("{name}: covariance"), &a.covariance, &b.covariance, 1e-6);
+        let (a, b) = (fast.cavities().unwrap().unwrap(), dense.cavities().unwrap().unwrap());
+        assert_close(&format!("{name}: left-out means"), &a.mean, &b.mean, 1e-5);
+        assert_close(&format!("{name}: left-out variances"), &a.variance, &b.variance, 1e-5);
+    }
+}
+
+/// What is left without a row's site is nearly the posterior of a model that never saw the row, and nothing of the row.
+#[test]
+fn left_out_counts_and_classes_are_predicted_as_by_models_without_them() {
+    for text in ["poisson(exp)", "bernoulli(logit)", "negative-binomial(0.4)"] {
+        let (fast, _, data) = of_targets(text, KERNELS[1], 60);
+        let posterior = fast.posterior(F64, data.clone()).unwrap();
+        let cavities = posterior.cavities().unwrap().unwrap();
+        let own = posterior.predict(&data.x).unwrap();
+        let (mut off, mut seen) = (0.0, 0.0);
+        for row in (0..60).step_by(5) {
+            let others = data.gather(&(0..60).filter(|other| *other != row).collect::<Vec<_>>()).unwrap();
+            let without = fast.posterior(F64, others).unwrap().predict(&data.x[row..=row]).unwrap();
+            let sd = without.variance[0].sqrt();
+            let ratio = cavities.variance[row] / without.variance[0];
+            assert!((0.7..1.4).contains(&ratio), "{text}, row {row}: variance {ratio}");
+            off += ((cavities.mean[row] - without.mean[0]) / sd).abs();
+            seen += ((own.mean[row] - without.mean[0]) / sd).abs();
+        }
+        assert!(off < 0.35 * seen, "{text}: {off} and, with its own target, {seen}");
     }
 }
 

@@ -169,6 +169,15 @@ impl Posterior for LaplacePosterior {
         Ok(Joint { mean, covariance })
     }
 
+    fn cavities(&self) -> Result<Option<Marginals>> {
+        if self.latents() > 1 {
+            return Ok(None);
+        }
+        let curvature: Vec<f64> = self.system.roots(0).iter().map(|root| root * root).collect();
+        let variances = self.predict(&self.data.x)?.variance;
+        Ok(Some(posterior::without_sites(&self.f, &variances, &self.weights, &curvature)))
+    }
+
     fn served(&self, factor: bool) -> Result<Served> {
         if !factor {
             return Ok(Served::refused(posterior::NO_FACTOR));

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::{Joint, Marginals, Posterior};
+use crate::models::posterior::{Joint, Marginals, Posterior, without_sites};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
@@ -80,7 +80,8 @@ impl StateSpaceLaplaceGp {
         let mode = task.mode()?;
         let sorted = task.sorted(mode.sites.z.clone(), &mode.sites);
         let inner = StateSpacePosterior::of_rows(self.prior.clone(), compute, data.clone(), blocks, sorted)?;
-        Ok(StateSpaceLaplacePosterior { model: self.clone(), compute, data, inner, mode: mode.f })
+        let cavities = without_sites(&mode.f, &mode.variances, &mode.weights, &mode.sites.curvature);
+        Ok(StateSpaceLaplacePosterior { model: self.clone(), compute, data, inner, mode: mode.f, cavities })
     }
 
     fn rows(&self, y: &[f64], auxiliary: Option<&[f64]>) -> Vec<Row> {
@@ -154,6 +155,7 @@ pub struct StateSpaceLaplacePosterior {
     data: Observations,
     inner: StateSpacePosterior,
     mode: Vec<f64>,
+    cavities: Marginals,
 }
 
 impl StateSpaceLaplacePosterior {
@@ -174,6 +176,10 @@ impl Posterior for StateSpaceLaplacePosterior {
 
     fn served(&self, factor: bool) -> Result<Served> {
         self.inner.served(factor)
+    }
+
+    fn cavities(&self) -> Result<Option<Marginals>> {
+        Ok(Some(self.cavities.clone()))
     }
 
     fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
