@@ -310,42 +310,6 @@ fn members_without_time_are_left_out_and_named() {
     assert_eq!(again.summary.warnings, fitted.summary.warnings);
 }
 
-/// A growing series with a season and noise, in the order of evenly spaced rows.
-fn series(n: usize) -> Dataset {
-    let y = |t: f64| 100.0 + 0.5 * t + (10.0 + 0.05 * t) * (std::f64::consts::TAU * t / 12.0).sin() + (t * t % 7.0);
-    let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
-    let values = x.iter().map(|t| y(*t)).collect();
-    Dataset::new(["t"], x).unwrap().with_target("y", values).unwrap()
-}
-
-#[test]
-fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
-    let data = series(72);
-    let registry = Registry::default();
-    let settings = Settings { kernel: "auto".into(), calibrate: Calibrate::No, ..Settings::default() };
-    let fitted = Fitted::fit(schema(&data), &data, settings, &TrainConfig::default(), &registry, &mut []).unwrap();
-    let evidence = |kernel: &str, log: bool| {
-        let same = |m: &&Member| {
-            m.fitted.settings.kernel == kernel && (m.fitted.settings.target_transform == TargetTransform::Log) == log
-        };
-        fitted.members().iter().find(same).map(|member| 72.0 * member.evidence)
-    };
-    let (season, mut compared) = ("periodic(period=12.0, fix=period) * wiener", 0);
-    for log in [false, true] {
-        for (simple, more) in [
-            (format!("wiener + {season}"), format!("wiener + linear + {season}")),
-            (format!("wiener(order=2) + {season}"), format!("wiener + wiener(order=2) + {season}")),
-            (format!("wiener(order=2) + {season}"), format!("wiener(order=2) + {season} + matern12")),
-            (format!("wiener + linear + {season}"), format!("wiener + linear + {season} + matern12")),
-        ] {
-            let (Some(before), Some(after)) = (evidence(&simple, log), evidence(&more, log)) else { continue };
-            compared += 1;
-            assert!(after < before + 0.5, "{more}: {after} after {before} (log: {log})");
-        }
-    }
-    assert!(compared >= 4, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
-}
-
 /// Ends the training in the first step of the member with this number.
 struct EndedAt(usize);
 

@@ -73,7 +73,7 @@ impl Baseline {
                 let predictions = match self {
                     Self::Mean => vec![scale.predictive(0.0, 1.0); test.n],
                     Self::Ridge => ridge(&scale, settings.auxiliary_column.as_deref(), train, test)?,
-                    Self::Naive => naive(&scale, structure::period(schema, train), train, test)?,
+                    Self::Naive => naive(&scale, structure::periods(schema, train).last().copied(), train, test)?,
                     Self::Smoothing => smoothing(settings.target_transform, schema, train, test)?,
                 };
                 score_predictive(test.y.as_deref().unwrap_or_default(), &predictions)?

@@ -8,7 +8,7 @@ pub mod kinds;
 use cagey::Result;
 use cagey::data::{Schema, TargetTransform, Warping};
 use cagey::fitted::average::{self, AVERAGE, OF_MODELS};
-use cagey::fitted::structure::AUTO;
+use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
@@ -177,12 +177,11 @@ impl ModelOptions {
         open && likelihood.starts_with("gaussian") && sparse
     }
 
-    /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked, up to as many
-    /// rows as a sparse model is usual for.
+    /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked.
     pub fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
         let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
         let known = self.auxiliary_column().is_some();
-        open && !known && (self.is_exact(likelihood, rows) || self.averages_models(likelihood, rows, training))
+        open && !known && likelihood.starts_with("gaussian") && rows <= structure::MOST
     }
 
     /// Whether nothing is asked of the kernel, its parameters, the mean and the training.

@@ -14,6 +14,20 @@ const TIE: f64 = 0.97;
 const SEEN: f64 = 3.0;
 /// Waves of a season that are looked at.
 const HARMONICS: u32 = 6;
+/// A further season stands out of the spectrum about it by this factor, is so many waves a span away from the first
+/// harmonics of others, and has this share of what they leave.
+const OUT: f64 = 30.0;
+const APART: f64 = 4.0;
+const SHARE: f64 = 0.02;
+/// A season of up to so many times another is a whole number of these, if that is so many waves a span away.
+const NESTED: f64 = 10.0;
+const NEARBY: f64 = 0.3;
+/// Waves that are looked at for one that stands out.
+const LOOKS: usize = 60;
+/// A wave is a harmonic of a season of up to so many times its period.
+const TIMES: u32 = 8;
+/// Of more rows, the spectrum is that of the last ones.
+const LAST: usize = 8192;
 /// The share of a period within which it is another, and the share of the largest power that is hardly any.
 const NEAR: f64 = 0.02;
 const HARDLY: f64 = 0.02;
@@ -48,15 +62,54 @@ pub fn median_gap(values: &[f64]) -> Option<f64> {
 /// The periods of the largest waves in `y` along `x`, apart from a trend, with the double of the first: a season may
 /// have two waves. None if `x` has few values, or shows no wave three times.
 pub fn periods(x: &[f64], y: &[f64]) -> Vec<f64> {
-    let Some(waves) = Waves::of(x, y) else { return Vec::new() };
-    let (Some((fine, height)), span) = (waves.largest(), waves.span) else { return Vec::new() };
-    // A peak is broad. A whole number of units (a year), or of rows, is as good if the spectrum hardly differs there.
-    let apart = span / (distinct(x).len().max(2) - 1) as f64;
-    let whole = [1.0, apart].map(|unit| (span / fine / unit).round() * unit);
-    let as_high = |period: &f64| *period > 0.0 && waves.power(span / period) > TIE * height;
-    let period = whole.into_iter().find(as_high).unwrap_or(span / fine);
-    let period = rounded(period);
-    [period, 2.0 * period].into_iter().filter(|period| SEEN * period <= span).collect()
+    let (x, y) = last(x, y);
+    let Some(waves) = Waves::of(&x, &y) else { return Vec::new() };
+    let Some((fine, _)) = waves.largest() else { return Vec::new() };
+    let period = waves.whole(fine, &x);
+    [period, 2.0 * period].into_iter().filter(|period| SEEN * period <= waves.span).collect()
+}
+
+/// The period of a season of `y` along `x` beside those that are known: of the largest wave in what they leave that
+/// stands out of the spectrum about it. If that is a harmonic of a longer season, its own wave stands out too.
+pub fn further(x: &[f64], y: &[f64], known: &[f64]) -> Option<f64> {
+    let (x, y) = last(x, y);
+    let waves = Waves::of(&x, &y)?;
+    let (span, finest) = (waves.span, waves.finest());
+    let harmonics = known.iter().flat_map(|period| (1..=HARMONICS).map(move |k| f64::from(k) * span / period));
+    let harmonics: Vec<f64> = harmonics.filter(|wave| *wave < finest).collect();
+    let rest = waves.without(harmonics.iter().copied());
+    let spectrum = rest.spectrum();
+    let total: f64 = rest.rest.iter().map(|rest| rest * rest).sum();
+    let stands_out = |wave: f64| {
+        let about = spectrum.iter().filter(|(other, _)| (wave / 1.5..wave * 1.5).contains(other));
+        let mut about: Vec<f64> = about.map(|(_, power)| *power).collect();
+        about.sort_unstable_by(f64::total_cmp);
+        let middle = about.get(about.len() / 2).copied().unwrap_or(f64::INFINITY);
+        harmonics.iter().all(|known| (known - wave).abs() >= APART) && rest.power(wave) > OUT * middle
+    };
+    let mut peaks = spectrum.clone();
+    peaks.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let large = peaks.iter().take(LOOKS).filter(|(_, power)| 2.0 * power > SHARE * total);
+    let (peak, _) = large.into_iter().find(|(wave, _)| stands_out(*wave))?;
+    let fine = rest.refined(*peak).0;
+    let longer = (2..=TIMES).rev().map(|times| fine / f64::from(times));
+    let own = longer.filter(|wave| *wave >= SEEN).find(|wave| stands_out(*wave)).unwrap_or(fine);
+    // Of a few waves of a longer season, the peak is broad: the shorter season fits in a whole number of times.
+    let nested = known.iter().map(|period| (span / own / period).round() * period);
+    let mut nested = nested.filter(|period| known.iter().all(|known| known < period && period / known < NESTED));
+    let near = nested.find(|period| (span / period - own).abs() < NEARBY);
+    Some(near.unwrap_or_else(|| rest.whole(own, &x))).filter(|period| SEEN * period <= 1.001 * span)
+}
+
+/// The last rows along an input, if there are many.
+fn last(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    if x.len() <= LAST {
+        return (x.to_vec(), y.to_vec());
+    }
+    let mut rows: Vec<usize> = (0..x.len()).collect();
+    rows.sort_by(|a, b| x[*a].total_cmp(&x[*b]));
+    let rows = &rows[rows.len().saturating_sub(LAST)..];
+    rows.iter().map(|row| (x[*row], y[*row])).unzip()
 }
 
 /// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other:
@@ -116,16 +169,41 @@ impl Waves {
         (cos * cos + sin * sin) / self.t.len() as f64
     }
 
+    /// The highest frequency that rows show.
+    fn finest(&self) -> f64 {
+        0.45 * self.t.len() as f64
+    }
+
+    /// Frequencies in waves a span, four of them for each that is independent of the others if rows are few, and their
+    /// powers.
+    fn spectrum(&self) -> Vec<(f64, f64)> {
+        let room = self.finest() - SEEN;
+        let step = (room / MOST as f64).max(0.25);
+        let count = (room / step).max(0.0) as usize;
+        (0..=count).map(|k| SEEN + step * k as f64).map(|wave| (wave, self.power(wave))).collect()
+    }
+
+    /// The highest power near a frequency.
+    fn refined(&self, peak: f64) -> (f64, f64) {
+        let step = ((self.finest() - SEEN) / MOST as f64).max(0.25);
+        let near = (-20..=20).map(|k| peak + step * f64::from(k) / 20.0).map(|wave| (wave, self.power(wave)));
+        near.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((peak, 0.0))
+    }
+
     /// The frequency of the largest wave and its power.
     fn largest(&self) -> Option<(f64, f64)> {
-        // Frequencies in waves a span; four of them for each that is independent of the others.
-        let finest = 0.45 * self.t.len() as f64;
-        let step = ((finest - SEEN) / MOST as f64).max(0.25);
-        let count = ((finest - SEEN) / step).max(0.0) as usize;
-        let highest =
-            |found: &mut dyn Iterator<Item = f64>| found.map(|f| (f, self.power(f))).max_by(|a, b| a.1.total_cmp(&b.1));
-        let (peak, _) = highest(&mut (0..=count).map(|k| SEEN + step * k as f64))?;
-        highest(&mut (-20..=20).map(|k| peak + step * f64::from(k) / 20.0))
+        let (peak, _) = self.spectrum().into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(self.refined(peak))
+    }
+
+    /// The period of a wave. A peak is broad: a whole number of units (a year), or of rows, is as good if the spectrum
+    /// hardly differs there.
+    fn whole(&self, fine: f64, x: &[f64]) -> f64 {
+        let apart = self.span / (distinct(x).len().max(2) - 1) as f64;
+        let height = self.power(fine);
+        let whole = [1.0, apart].map(|unit| (self.span / fine / unit).round() * unit);
+        let as_high = |period: &f64| *period > 0.0 && self.power(self.span / period) > TIE * height;
+        rounded(whole.into_iter().find(as_high).unwrap_or(self.span / fine))
     }
 }
 

@@ -13,8 +13,10 @@ use crate::params::{Constraint, Parameter};
 /// the same walk, and there is no end to that.
 const WALK: f64 = 0.1;
 
-/// The least lengthscale of a season, in which it has about thirty harmonics.
+/// The least lengthscale of a season, in which it has about thirty harmonics; and of one that is longer than another,
+/// for each time that the shorter one fits into it: what is as short as that is that season's.
 const SEASON: f64 = 0.2;
+const LONGER: f64 = 5.0;
 
 /// Upper bounds, as multiples of the lower ones.
 const WIDE: f64 = 1e8;
@@ -27,6 +29,8 @@ pub(in crate::fitted) fn bound(model: &mut dyn GpModel, data: &Observations, uni
     let x = along(data, units);
     let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
     let (gap, mut period) = (median_gap(&x).unwrap_or_default(), f64::INFINITY);
+    let periods = model.parameters().into_iter().filter(|(_, parameter)| is_period(parameter));
+    let shortest = periods.map(|(_, parameter)| parameter.values()[0]).fold(f64::INFINITY, f64::min);
     for (path, parameter) in model.parameters_mut() {
         if is_period(parameter) {
             period = parameter.values()[0];
@@ -34,7 +38,10 @@ pub(in crate::fitted) fn bound(model: &mut dyn GpModel, data: &Observations, uni
         let least = match path.rsplit('.').nth(1) {
             Some(part) if part.starts_with("wiener") => WALK * (high - low),
             // A wave between two rows is not seen.
-            Some(part) if part.starts_with("periodic") => SEASON.max(PI * gap / period),
+            Some(part) if part.starts_with("periodic") => {
+                let longer = if period > shortest { LONGER * shortest / period } else { 0.0 };
+                SEASON.max(PI * gap / period).max(longer)
+            }
             _ => continue,
         };
         if is_open(parameter) && parameter.constraint() == Constraint::FREE {

@@ -11,17 +11,20 @@
 //!
 //! The search goes from simple models to those with more parts. Each [begins](extend) at the parameters of a simpler
 //! one, so its training is short and does not end above it; where the simpler one is hopeless, it is left out.
-//! [Bounds](bound) keep parameters from ridges.
+//! [Bounds](bound) keep parameters from ridges. Of many rows, the [last](last) are searched, and all rows are for the best
+//! models there.
 
 mod asked;
 mod bounds;
 mod extend;
+mod many;
 mod season;
 
 pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
 pub(super) use bounds::{bound, unbound};
 pub(super) use extend::{Link, extend};
+pub(super) use many::{best, carry, last, said};
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
@@ -58,8 +61,11 @@ const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 /// The smoothest functions. They have no state space, so they are for up to so many rows.
 const SMOOTH: (&str, usize) = ("rbf", 1000);
 
-/// With more rows, the rows say which trend there is, and the plain ones are left out.
-const MANY: usize = 2000;
+/// With more rows, the rows say how much a trend walks, and the plain ones, which are cases of the others, are left out.
+const MANY: usize = 1000;
+
+/// Structural kernels are the default of the command up to so many rows.
+pub const MOST: usize = 200_000;
 
 /// Whether rows are a series: the only input is a date, or a number of constant spacing (24 values or more, of which a
 /// few may be missing). Then structural kernels are the default of the command.
@@ -67,15 +73,15 @@ pub fn suits(schema: &Schema, data: &Dataset) -> bool {
     is_dated(schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
 }
 
-/// The largest season of rows, if there is one.
-pub fn period(schema: &Schema, data: &Dataset) -> Option<f64> {
-    seasons(schema, &data.x, data.y.as_deref().unwrap_or_default()).first().copied()
+/// The periods of the seasons of rows, the shortest first.
+pub fn periods(schema: &Schema, data: &Dataset) -> Vec<f64> {
+    seasons(schema, &data.x, data.y.as_deref().unwrap_or_default())
 }
 
 /// The kernel of the local level, trend and season model (ETS with additive parts).
 pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
-    let season = period(schema, data).map(season);
-    [Some(BOTH_WALKS.into()), season].into_iter().flatten().collect::<Vec<String>>().join(" + ")
+    let seasons = periods(schema, data).into_iter().map(season);
+    std::iter::once(BOTH_WALKS.into()).chain(seasons).collect::<Vec<String>>().join(" + ")
 }
 
 /// A model of `auto`, and where its training begins.
@@ -115,7 +121,7 @@ pub(super) fn candidates(
     let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
     let positive = positive && settings.target_transform == TargetTransform::Identity && asked.log;
     let given = asked.seasons.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?;
-    let periods = if given.is_empty() { period(schema, data).into_iter().collect() } else { given };
+    let periods = if given.is_empty() { periods(schema, data) } else { given };
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
     let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
     let mut all = Vec::new();

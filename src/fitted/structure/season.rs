@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::data::{Encoding, Schema};
-use crate::fitted::alternatives::{median_gap, periods, repeats};
+use crate::fitted::alternatives::{further, median_gap, periods, repeats};
 use crate::models::Observations;
 use crate::models::columns::Units;
 use crate::models::gp_model::GpModel;
@@ -23,19 +23,34 @@ pub fn is_dated(schema: &Schema) -> bool {
     matches!(schema.features.as_slice(), [column] if date(&column.encoding))
 }
 
-/// Periods that the targets `y` may have at inputs `x`, the likeliest first. Of dates, a wave that fits a year, a week
-/// or a day a whole number of times is a harmonic of this season, if it is seen twice.
+/// Most seasons that are found.
+const MOST: usize = 2;
+
+/// The periods of the seasons that targets `y` have at inputs `x`, the shortest first.
 pub fn seasons(schema: &Schema, x: &[f64], y: &[f64]) -> Vec<f64> {
-    let found = periods(x, y);
-    let Some(&first) = found.first().filter(|_| is_dated(schema)) else { return found };
+    let mut found: Vec<f64> = periods(x, y).first().map(|first| calendar(schema, x, *first)).into_iter().collect();
+    while !found.is_empty() && found.len() < MOST {
+        let Some(next) = further(x, y, &found).map(|next| calendar(schema, x, next)) else { break };
+        if found.iter().any(|known| (known / next - 1.0).abs() < NEAR) {
+            break;
+        }
+        found.push(next);
+    }
+    found.sort_unstable_by(f64::total_cmp);
+    found
+}
+
+/// The season of which a wave is a harmonic. Of dates, a wave that fits a year, a week or a day a whole number of times
+/// is a harmonic of this season, if it is seen twice.
+fn calendar(schema: &Schema, x: &[f64], wave: f64) -> f64 {
     let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
     let whole = |unit: &&f64| {
-        let waves = **unit / first;
+        let waves = **unit / wave;
         let near = (1..=HARMONICS).any(|k| (waves / f64::from(k) - 1.0).abs() < NEAR);
         near && 2.0 * **unit <= high - low
     };
-    let named = CALENDAR.iter().filter(whole).copied().min_by(|a, b| a.total_cmp(b));
-    named.into_iter().chain(found).collect()
+    let named = CALENDAR.iter().filter(|_| is_dated(schema)).filter(whole).copied();
+    named.min_by(f64::total_cmp).unwrap_or(wave)
 }
 
 /// Starts the periods that are free, over a single input, at those of the largest waves of the targets, and keeps them

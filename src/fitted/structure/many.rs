@@ -1,0 +1,46 @@
+//! Many rows: the last of them say which structural kernels there are, and where their trainings begin.
+
+use crate::data::Dataset;
+use crate::fitted::{Fitted, Member, Settings};
+use crate::models::gp_model::GpModel;
+
+/// More rows are not searched, but this number of the last ones.
+const LAST: usize = 2500;
+/// The search pays with this many times as many.
+const TIMES: usize = 2;
+/// The least weight, and the largest number, of models that are trained on all rows.
+const WEIGHT: f64 = 0.1;
+const BEST: usize = 2;
+
+/// The last rows along a single input, if there are many.
+pub(in crate::fitted) fn last(settings: &Settings, data: &Dataset) -> Option<Vec<usize>> {
+    let single = data.d == 1 && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian");
+    if !single || data.n < TIMES * LAST {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..data.n).collect();
+    rows.sort_by(|a, b| data.x[*a].total_cmp(&data.x[*b]));
+    Some(rows.split_off(data.n - LAST))
+}
+
+/// The models of an average that all rows are worth: those that the last rows give weight to.
+pub(in crate::fitted) fn best(found: &Fitted) -> Vec<&Fitted> {
+    let members = found.members().iter().take(BEST).enumerate();
+    let heavy = members.filter(|(place, Member { weight, .. })| *place == 0 || *weight >= WEIGHT);
+    heavy.map(|(_, member)| &member.fitted).collect()
+}
+
+/// Starts a model at the parameters of the same one of the last rows, in their units.
+pub(in crate::fitted) fn carry(model: &mut dyn GpModel, found: &dyn GpModel) {
+    for ((_, own), (_, found)) in model.parameters_mut().into_iter().zip(found.parameters()) {
+        if !own.fixed && !own.given && own.len() == found.len() {
+            own.put(&found.values());
+        }
+    }
+}
+
+/// What was found, in words.
+pub(in crate::fitted) fn said(found: &[&Fitted]) -> String {
+    let kernels: Vec<&str> = found.iter().map(|found| found.settings.kernel.as_str()).collect();
+    format!("the last {LAST} rows show {}", kernels.join(" or "))
+}

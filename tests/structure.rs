@@ -1,0 +1,97 @@
+//! Structural kernels of series: seasons found, starts at simpler models, many rows.
+
+use std::f64::consts::TAU;
+
+use cagey::data::{Dataset, Schema, TargetTransform};
+use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings, structure};
+use cagey::train::TrainConfig;
+
+fn table(n: usize, step: f64, y: impl Fn(f64) -> f64) -> Dataset {
+    let x: Vec<f64> = (0..n).map(|i| step * i as f64).collect();
+    let values = x.iter().map(|t| y(*t)).collect();
+    Dataset::new(["t"], x).unwrap().with_target("y", values).unwrap()
+}
+
+/// A number from -0.5 to 0.5 that hardly depends on those before.
+fn noise(t: f64) -> f64 {
+    (t * 12.9898 + (t * 0.731).sin() * 43758.5453).sin().mul_add(43758.5453, 0.0).rem_euclid(1.0) - 0.5
+}
+
+fn auto() -> Settings {
+    Settings { kernel: "auto".into(), calibrate: Calibrate::No, ..Settings::default() }
+}
+
+fn near(found: &[f64], expected: &[f64]) {
+    let same = found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| (a / b - 1.0).abs() < 0.01);
+    assert!(same, "{found:?} for {expected:?}");
+}
+
+#[test]
+fn several_seasons_are_found_and_no_more() {
+    let found = |data: &Dataset| structure::periods(&Schema::numeric(data), data);
+    let shape = |t: f64| t.sin() + 0.4 * (2.0 * t + 1.0).cos() + 0.2 * (3.0 * t).sin();
+    let day = |t: f64| shape(TAU * t / 24.0);
+    let workday = |t: f64| if (t / 24.0).rem_euclid(7.0) < 5.0 { 1.0 } else { 0.0 };
+    // A day that is flatter at weekends, in hours.
+    near(
+        &found(&table(1200, 1.0, |t| 5.0 + 2.0 * workday(t) + (1.0 + workday(t)) * day(t) + noise(t))),
+        &[24.0, 168.0],
+    );
+    // Days of a week and of a year, with a trend.
+    let daily = |t: f64| 0.001 * t + shape(TAU * t / 7.0) + 2.0 * shape(TAU * t / 365.25) + 2.0 * noise(t);
+    near(&found(&table(1800, 1.0, daily)), &[7.0, 365.25]);
+    // One season is not two, and noise and a trend are none beside it.
+    near(&found(&table(600, 1.0, |t| 0.01 * t + day(t) + noise(t))), &[24.0]);
+    near(&found(&table(600, 1.0, |t| day(t) * (1.0 + 0.002 * t))), &[24.0]);
+    // A walk has long waves that stand out of nothing.
+    let mut level = 0.0;
+    let steps: Vec<f64> = (0..600).map(|i| (level += noise(f64::from(i)), level).1).collect();
+    let walk = found(&table(600, 1.0, |t| steps[t as usize] + 8.0 * day(t)));
+    near(&walk, &[24.0]);
+}
+
+#[test]
+fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
+    let growing = |t: f64| 100.0 + 0.5 * t + (10.0 + 0.05 * t) * (TAU * t / 12.0).sin() + 6.0 * noise(t);
+    let data = table(72, 1.0, growing);
+    let (schema, config, registry) = (Schema::numeric(&data), TrainConfig::default(), Registry::default());
+    let fitted = Fitted::fit(schema, &data, auto(), &config, &registry, &mut []).unwrap();
+    let evidence = |kernel: &str, log: bool| {
+        let same = |m: &&Member| {
+            m.fitted.settings.kernel == kernel && (m.fitted.settings.target_transform == TargetTransform::Log) == log
+        };
+        fitted.members().iter().find(same).map(|member| 72.0 * member.evidence)
+    };
+    let (season, mut compared) = ("periodic(period=12.0, fix=period) * wiener", 0);
+    for log in [false, true] {
+        for (simple, more) in [
+            (format!("wiener + {season}"), format!("wiener + linear + {season}")),
+            (format!("wiener(order=2) + {season}"), format!("wiener + wiener(order=2) + {season}")),
+            (format!("wiener(order=2) + {season}"), format!("wiener(order=2) + {season} + matern12")),
+            (format!("wiener + linear + {season}"), format!("wiener + linear + {season} + matern12")),
+        ] {
+            let (Some(before), Some(after)) = (evidence(&simple, log), evidence(&more, log)) else { continue };
+            compared += 1;
+            assert!(after < before + 0.5, "{more}: {after} after {before} (log: {log})");
+        }
+    }
+    assert!(compared >= 4, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_many_rows_the_last_are_searched_and_all_are_fitted() {
+    let mut level = 0.0;
+    let steps: Vec<f64> = (0..5200).map(|i| (level += noise(f64::from(i)), level).1).collect();
+    let data = table(5200, 1.0, |t| steps[t as usize] + 0.5 * noise(0.3 + t));
+    let train = data.subset(&(0..5180).collect::<Vec<_>>());
+    let plan = Plan::new(Schema::numeric(&train), &train, auto(), 0, &Registry::default()).unwrap();
+    let said = plan.said().unwrap().to_string();
+    assert!(said.contains("the last 2500 rows show") && plan.models() <= 2, "{said}");
+    let fitted = plan.train(&TrainConfig::default(), &mut []).unwrap();
+    assert_eq!(fitted.summary.rows, 5180);
+    assert!(fitted.settings.kernel.contains("wiener"), "{}", fitted.settings.kernel);
+    // One step of the walk has this scale, and so has the forecast of the first row.
+    let ahead = fitted.predict(&data.subset(&(5180..5200).collect::<Vec<_>>())).unwrap();
+    let sd = ahead[0].sd();
+    assert!((0.25..0.6).contains(&sd) && ahead[19].sd() > 2.0 * sd, "{sd} {}", ahead[19].sd());
+}
