@@ -28,8 +28,10 @@ cagey::log_density!(
     /// Lifetimes with scale `exp(f)` and a learned shape k: with `t = k (ln y − f)`, `ln p = ln k + t − eᵗ − ln y`.
     Weibull: Support::Positive, |row, f, own| {
         let t = own[0] * (-f[0] + row.y.ln());
-        own[0].ln() + t - t.exp() - row.y.ln()
-    }
+        t - t.exp()
+    },
+    // What does not depend on f is computed once for many of them.
+    |row, own| own[0].ln() - row.y.ln(),
 );
 
 fn weibull() -> Box<dyn Likelihood> {

@@ -195,3 +195,32 @@ fn two_latent_functions_are_averaged_by_the_product_rule() {
     close("log density", got.log_density(1.1), want.log_density(1.1), 2e-5);
     assert!(own.density().latents() == 2 && !own.density().is_log_concave());
 }
+
+cagey::log_density!(Whole: Support::Positive, |row, f, own| {
+    let t = own[0] * (-f[0] + row.y.ln());
+    own[0].ln() + t - t.exp() - row.y.ln()
+});
+
+cagey::log_density!(Split: Support::Positive, |row, f, own| {
+    let t = own[0] * (-f[0] + row.y.ln());
+    t - t.exp()
+}, |row, own| own[0].ln() - row.y.ln());
+
+/// What does not depend on f is computed apart, and changes nothing.
+#[test]
+fn a_log_density_may_have_a_rest() {
+    let [whole, split] = [
+        Custom::new("whole", Whole, [positive("shape", 1.7)]).density(),
+        Custom::new("split", Split, [positive("shape", 1.7)]).density(),
+    ];
+    for y in [0.1, 0.9, 4.0] {
+        close("log density", split.log_density(row(y), &[0.3]), whole.log_density(row(y), &[0.3]), 1e-13);
+        let [a, b] = [&whole, &split].map(|density| {
+            let (mut mean, mut variance, mut own) = ([0.0], [0.0], [0.0]);
+            let slopes = Slopes { mean: &mut mean, variance: &mut variance, own: &mut own };
+            let value = density.expectation(row(y), Marginal { mean: &[0.2], variance: &[0.5] }, slopes);
+            [value, mean[0], variance[0], own[0]]
+        });
+        a.iter().zip(b).for_each(|(a, b)| close("expectation and slopes", b, *a, 1e-12));
+    }
+}

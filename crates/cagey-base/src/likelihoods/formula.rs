@@ -57,8 +57,9 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
     then(&few[..numbers.len()])
 }
 
-/// Makes a type whose [`Formula`] is a log density: a likelihood for `Custom` in three lines. The
-/// expression is over [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters.
+/// Makes a type whose [`Formula`] is a log density: a likelihood for `Custom` in three lines. The expression is over
+/// [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters. What does not depend on the
+/// latent values may be a second one, its [rest](Formula::rest), which is computed once for many of them.
 ///
 /// ```
 /// use cagey::likelihoods::{Custom, Support};
@@ -66,8 +67,8 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
 ///
 /// cagey::log_density!(Weibull: Support::Positive, |row, f, own| {
 ///     let t = own[0] * (-f[0] + row.y.ln());
-///     own[0].ln() + t - t.exp() - row.y.ln()
-/// });
+///     t - t.exp()
+/// }, |row, own| own[0].ln() - row.y.ln());
 ///
 /// let weibull = Custom::new("weibull", Weibull, [Parameter::positive("shape", Unit::None, &[1.0])]);
 /// # let rows = [cagey::likelihoods::Row { y: 0.7, auxiliary: 1.0 }];
@@ -75,7 +76,12 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
 /// ```
 #[macro_export]
 macro_rules! log_density {
-    ($(#[$about:meta])* $visible:vis $name:ident: $support:expr, |$row:ident, $f:ident, $own:pat_param| $value:expr) => {
+    (
+        $(#[$about:meta])*
+        $visible:vis $name:ident: $support:expr,
+        |$row:ident, $f:ident, $own:pat_param| $value:expr
+        $(, |$row_alone:pat_param, $own_alone:pat_param| $rest:expr)? $(,)?
+    ) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy)]
         $visible struct $name;
@@ -93,6 +99,10 @@ macro_rules! log_density {
             ) -> A {
                 $value
             }
+
+            $(fn rest<A: $crate::arithmetic::Real>(&self, $row_alone: $crate::likelihoods::Row, $own_alone: &[A]) -> A {
+                $rest
+            })?
         }
     };
 }
