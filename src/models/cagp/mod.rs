@@ -17,6 +17,8 @@
 //! | `posterior` and its neighbours | predictions, growth, leaving rows out, files |
 
 mod actions;
+#[cfg(feature = "command")]
+mod command;
 mod evaluation;
 mod gram;
 mod grow;

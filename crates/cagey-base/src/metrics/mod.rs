@@ -4,13 +4,15 @@ mod average;
 mod calibration;
 mod mixture;
 mod regression;
+mod scores;
 mod student;
 mod targets;
 mod temperature;
 
 pub use calibration::{Calibration, Source};
 pub use mixture::Mixture;
-pub use regression::{Predictive, Scores, calibration_curve, pit_curve, quantiles, score};
+pub use regression::{Predictive, quantiles};
+pub use scores::{Scores, calibration_curve, pit_curve, score};
 pub use student::StudentT;
 pub use targets::TargetPrediction;
 pub use temperature::Temperature;

@@ -1,0 +1,338 @@
+//! Predictions from all rows through the factor of their covariance.
+
+use super::{ExactGp, influence};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use burn::tensor::Tensor;
+
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::linalg::Factor;
+use crate::means::Mean;
+use crate::model_file::{Array, ArrayData};
+use crate::models::Observations;
+use crate::models::functions::{Located, Pathwise};
+use crate::models::posterior::{
+    self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine,
+    subtract_gram,
+};
+use crate::models::prior::Prior;
+use crate::products::{self, Anchors};
+use crate::scope::{Scope, to_f64};
+use crate::serving::{self, Latent, Served, Weigh};
+use crate::solvers::blocks::transposed;
+
+/// The posterior of an [`ExactGp`]. Its factorisation uses f64 in any precision of the covariances.
+#[derive(Debug, Clone)]
+pub struct ExactPosterior {
+    pub(super) model: ExactGp,
+    pub(super) compute: Compute,
+    pub(super) data: Observations,
+    pub(super) factor: Factor<f64>,
+    /// L⁻¹(y − m), for K̂ = L Lᵀ. More rows only append to it.
+    pub(super) whitened: Vec<f64>,
+    /// K̂⁻¹(y − m).
+    pub(super) weights: Vec<f64>,
+    pub(super) anchors: Anchors,
+    /// The [influence](LeaveOneOut::influence) of rows, once it is known.
+    pub(super) influence: OnceLock<Influence>,
+}
+
+/// What predictions at some points begin with.
+pub(in crate::models) struct Crossed {
+    /// k(X, x) `[n, t]`.
+    pub(in crate::models) cross: Vec<f64>,
+    /// Means of f.
+    pub(in crate::models) mean: Vec<f64>,
+    /// Prior variances of f.
+    pub(in crate::models) prior: Vec<f64>,
+}
+
+/// The entry of files that holds the rows of L up to the diagonal, one after another.
+pub(super) const FACTOR: &str = "posterior.factor";
+
+/// Bytes of cross-covariance that a chunk of predictions may hold.
+const CHUNK_BYTES: usize = 64 << 20;
+
+impl ExactPosterior {
+    /// The observations conditioned on.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// The factor of K̂, and K̂⁻¹(y − m).
+    pub(in crate::models) fn solved(&self) -> (&Factor<f64>, &[f64]) {
+        (&self.factor, &self.weights)
+    }
+
+    /// What predictions at rows `x` begin with.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn crossed(&self, x: &[f64]) -> Result<Crossed> {
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        let points = scope.matrix(x, x.len() / self.data.d, self.data.d);
+        let (cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
+        Ok(Crossed { cross, mean, prior: to_f64(kernel.diag(&scope, &points)?)? })
+    }
+
+    /// K + σ²I of other rows.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn covariance(&self, rows: &Observations) -> Result<Vec<f64>> {
+        let scope = Scope::new(self.compute)?;
+        self.model.covariance(&scope, &rows.batch(&scope))
+    }
+
+    /// k(R, x) `[r, t]` for other rows R, which `anchors` belong to.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub(in crate::models) fn cross_with(&self, rows: &Observations, anchors: &Anchors, x: &[f64]) -> Result<Vec<f64>> {
+        let scope = Scope::new(self.compute)?;
+        self.cross(&scope, &self.model.prior.kernel, (anchors, rows), &scope.matrix(x, x.len() / rows.d, rows.d))
+    }
+
+    /// The posterior in numbers, whose arrays have names that begin with `name`.
+    pub(in crate::models) fn latent(
+        &self,
+        name: &str,
+        arrays: &mut BTreeMap<String, Array>,
+    ) -> std::result::Result<Latent, String> {
+        let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
+        let points = keep("points", self.data.x.clone());
+        let names = [points, keep("weights", self.weights.clone()), keep("lower", self.factor.packed())];
+        self.model.prior.latent(names, Weigh::Covariances)
+    }
+
+    pub(super) fn new(
+        model: ExactGp,
+        compute: Compute,
+        data: Observations,
+        factor: Factor<f64>,
+        residual: Vec<f64>,
+    ) -> Result<Self> {
+        let mut whitened = residual;
+        factor.solve_lower(&mut whitened)?;
+        let mut weights = whitened.clone();
+        factor.solve_lower_transposed(&mut weights)?;
+        let (anchors, influence) = Default::default();
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
+    }
+
+    /// Conditions on more observations without retraining. This is O(n²k) for k more rows; few rows need two passes
+    /// over the factor.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the larger matrix is not positive
+    /// definite.
+    pub fn condition(&self, more: &Observations) -> Result<Self> {
+        let data = self.data.extended(more)?;
+        let Prior { kernel, mean } = &self.model.prior;
+        let (scope, k) = (Scope::new(self.compute)?, more.n());
+        let new = more.batch(&scope);
+        let cross = match self.anchors.cross(kernel, &scope, self.rows(), &new.x)? {
+            Some(cross) => cross,
+            None => to_f64(products::Cross::new(kernel, &scope, &new.x, &self.train(&scope)).matrix()?)?,
+        };
+        let mut block = to_f64(products::Covariance::new(kernel, &scope, &new.x).matrix()?)?;
+        let noise = to_f64(self.model.likelihood.variances(&scope, k, new.auxiliary.as_ref()))?;
+        for (i, noise) in noise.iter().enumerate() {
+            block[i * k + i] += noise;
+        }
+        let mut factor = self.factor.clone();
+        factor.append_rows(cross, block, "K + σ²I with the new rows")?;
+        let mut whitened = self.whitened.clone();
+        whitened.extend(to_f64(new.y - mean.at(&scope, &new.x)?)?);
+        factor.solve_lower_from(self.data.n(), &mut whitened);
+        let mut weights = whitened.clone();
+        factor.solve_lower_transposed(&mut weights)?;
+        let (model, compute, (anchors, influence)) = (self.model.clone(), self.compute, Default::default());
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
+    }
+
+    /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
+    pub fn leave_one_out(&self) -> Marginals {
+        let precision = self.factor.inverse_diagonal();
+        Marginals {
+            mean: self.data.y.iter().zip(&self.weights).zip(&precision).map(|((y, w), p)| y - w / p).collect(),
+            variance: precision.iter().map(|p| 1.0 / p).collect(),
+            floored: 0,
+        }
+    }
+
+    /// The training inputs, row-major, and their number of columns.
+    pub(super) fn rows(&self) -> (&[f64], usize) {
+        (&self.data.x, self.data.d)
+    }
+
+    fn train(&self, scope: &Scope) -> Tensor<2> {
+        scope.matrix(&self.data.x, self.data.n(), self.data.d)
+    }
+
+    /// Divides points into chunks that are predicted together.
+    fn chunks<'a>(&self, x: &'a [f64]) -> Result<impl Iterator<Item = &'a [f64]>> {
+        posterior::rows(x, self.data.d)?;
+        let rows = (CHUNK_BYTES / (8 * self.data.n())).clamp(1, 4096);
+        Ok(x.chunks(rows * self.data.d))
+    }
+
+    /// k(X, points) `[n, rows]`, and the means of f.
+    fn means(
+        &self,
+        scope: &Scope,
+        (kernel, mean): (&Kernel, &Mean),
+        anchors: &Anchors,
+        points: &Tensor<2>,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let cross = self.cross(scope, kernel, (anchors, &self.data), points)?;
+        let prior = to_f64(mean.at(scope, points)?)?;
+        let mean = prior.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
+        Ok((cross, mean))
+    }
+
+    /// k(R, points) `[r, t]`.
+    fn cross(
+        &self,
+        scope: &Scope,
+        kernel: &Kernel,
+        (anchors, rows): (&Anchors, &Observations),
+        points: &Tensor<2>,
+    ) -> Result<Vec<f64>> {
+        Ok(match anchors.cross(kernel, scope, (&rows.x, rows.d), points)? {
+            Some(cross) => transposed(&cross, rows.n()),
+            None => {
+                let fixed = scope.matrix(&rows.x, rows.n(), rows.d);
+                to_f64(products::Cross::new(kernel, scope, &fixed, points).matrix()?)?
+            }
+        })
+    }
+
+    fn of(&self, kernel: &Kernel, mean: &Mean, anchors: &Anchors, x: &[f64]) -> Result<Marginals> {
+        let scope = Scope::new(self.compute)?;
+        let mut all = Marginals::default();
+        for chunk in self.chunks(x)? {
+            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let (mut cross, mean) = self.means(&scope, (kernel, mean), anchors, &points)?;
+            let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
+            self.factor.solve_lower(&mut cross)?;
+            let explained = column_squares(&cross, prior_variance.len());
+            all.extend(mean.into_iter(), &prior_variance, &explained);
+        }
+        Ok(all)
+    }
+}
+
+impl LeaveOneOut for ExactPosterior {
+    fn left_out(&self, _data: &Observations) -> Result<Marginals> {
+        Ok(self.leave_one_out())
+    }
+
+    fn influence(&self) -> Result<Option<&Influence>> {
+        if self.influence.get().is_none() {
+            let found = influence::influence(&self.model, &self.data, &self.leave_one_out(), self.solved())?;
+            self.influence.get_or_init(|| found);
+        }
+        Ok(self.influence.get())
+    }
+
+    /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times
+    /// normal numbers.
+    fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
+        self.factor.solve_lower_transposed(&mut noise)?;
+        for (row, variance) in noise.chunks_mut(count).zip(variance) {
+            row.iter_mut().for_each(|value| *value *= variance.sqrt());
+        }
+        Ok(noise)
+    }
+}
+
+impl Exact for ExactPosterior {
+    fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
+        let summands = self.model.prior.kernel.summands();
+        let Some(summand) = summands.get(index) else {
+            return Err(Error::Usage(format!(
+                "the kernel has {} summands, there is no summand {index}",
+                summands.len()
+            )));
+        };
+        self.of(summand, &Mean::Zero, &Anchors::default(), x)
+    }
+}
+
+impl Posterior for ExactPosterior {
+    fn exact(&self) -> Option<&dyn Exact> {
+        Some(self)
+    }
+
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
+        Some(self)
+    }
+
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.of(&self.model.prior.kernel, &self.model.prior.mean, &self.anchors, x)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        let mut all = Vec::with_capacity(x.len() / self.data.d);
+        for chunk in self.chunks(x)? {
+            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            all.extend(self.means(&scope, (kernel, mean), &self.anchors, &points)?.1);
+        }
+        Ok(all)
+    }
+
+    fn located(&self, x: Tensor<2>) -> Result<Option<Located>> {
+        let (scope, prior) = (Scope::beside(self.compute, &x)?, self.model.prior.clone());
+        let k = prior.cross(&scope, &self.train(&scope), &x).matrix()?;
+        let (weights, explains) = (self.weights.clone(), Arc::new(self.factor.clone()));
+        Ok(Some(Located { scope, prior, x, k, weights, explains }))
+    }
+
+    fn pathwise(&self) -> Result<Option<&dyn Pathwise>> {
+        Ok(Some(self))
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(Some(Box::new(self.condition(more)?)))
+    }
+
+    fn saved(&self, factor: bool) -> Result<SavedPosterior> {
+        let mut saved = SavedPosterior::default();
+        if factor {
+            let packed = self.factor.packed();
+            let array = Array { shape: vec![packed.len()], data: ArrayData::F64(packed) };
+            saved.arrays.insert(FACTOR.into(), array);
+        }
+        Ok(saved)
+    }
+
+    fn served(&self, factor: bool) -> Result<Served> {
+        if !factor {
+            return Ok(Served::refused(posterior::NO_FACTOR));
+        }
+        let mut arrays = BTreeMap::new();
+        let weights = serving::keep(&mut arrays, "weights", self.weights.clone());
+        let names = ["x".into(), weights, FACTOR.into()];
+        let latents = self.model.prior.latent(names, Weigh::Covariances).map(|latent| vec![latent]);
+        Ok(Served::latents(latents, arrays))
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = posterior::rows(x, self.data.d)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?.widened(), &self.model.prior);
+        let points = scope.matrix(x, rows, self.data.d);
+        let (mut cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
+        let mut covariance = to_f64(products::Covariance::new(kernel, &scope, &points).matrix()?)?;
+        self.factor.solve_lower(&mut cross)?;
+        subtract_gram(&mut covariance, &cross, rows);
+        Ok(Joint { mean, covariance })
+    }
+}
