@@ -95,3 +95,24 @@ fn of_many_rows_the_last_are_searched_and_all_are_fitted() {
     let sd = ahead[0].sd();
     assert!((0.25..0.6).contains(&sd) && ahead[19].sd() > 2.0 * sd, "{sd} {}", ahead[19].sd());
 }
+
+#[test]
+fn parts_of_a_sum_start_at_different_scales() {
+    // Nights with five rows each: a slow wave, and another level every tenth of a day.
+    let x: Vec<f64> = (0..150).map(|i| (i / 5) as f64 + 0.06 * (i % 5) as f64 + 0.01 * noise(f64::from(i))).collect();
+    let y = x.iter().map(|t| 2.0 * (0.3 * t).sin() + 0.8 * noise((t * 12.0).round()) + 0.02 * noise(*t)).collect();
+    let data = Dataset::new(["t"], x).unwrap().with_target("y", y).unwrap();
+    let fit = |kernel: &str| {
+        let settings = Settings { kernel: kernel.into(), calibrate: Calibrate::No, ..Settings::default() };
+        let (config, registry) = (TrainConfig::default(), Registry::default());
+        Fitted::fit(Schema::numeric(&data), &data, settings, &config, &registry, &mut []).unwrap()
+    };
+    let (own, told) = (fit("matern32 + matern12"), fit("matern32(5) + matern12(0.1)"));
+    assert!(own.summary.loss < told.summary.loss + 0.005, "{} {}", own.summary.loss, told.summary.loss);
+    let lengths = |fitted: &Fitted| -> Vec<f64> {
+        let lengths = fitted.model.parameters().into_iter().filter(|(path, _)| path.ends_with("lengthscale"));
+        lengths.map(|(_, length)| length.values()[0]).collect()
+    };
+    let found = lengths(&own);
+    assert!(found[0] > 1.0 && found[1] < 0.5, "{found:?}");
+}

@@ -59,6 +59,7 @@ pub fn build(
         }
     }
     structure::start(&mut *model, data, units);
+    structure::spread(&mut *model, data);
     match model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?))) {
         Some((path, problem)) => Err(Error::Data(format!("the parameter `{path}` {problem}"))),
         None => Ok(model),

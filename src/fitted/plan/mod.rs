@@ -102,7 +102,8 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         if let Some(last) = structure::last(&settings, data) {
-            let small = Self::structural(schema.clone(), &data.subset(&last), (settings, asked), seed, registry)?;
+            let asked = structure::of_all(asked, &schema, data);
+            let small = Self::structural(schema.clone(), &data.subset(&last), (settings, &asked), seed, registry)?;
             let found = small.train(&TrainConfig { seed, ..TrainConfig::default() }, &mut [])?;
             let best = structure::best(&found);
             let each = best.iter().map(|found| found.settings.clone()).collect();

@@ -1,6 +1,7 @@
 //! Many rows: the last of them say which structural kernels there are, and where their trainings begin.
 
-use crate::data::Dataset;
+use super::{Asked, periods, takes};
+use crate::data::{Dataset, Schema};
 use crate::fitted::{Fitted, Member, Settings};
 use crate::models::gp_model::GpModel;
 
@@ -14,13 +15,19 @@ const BEST: usize = 2;
 
 /// The last rows along a single input, if there are many.
 pub(in crate::fitted) fn last(settings: &Settings, data: &Dataset) -> Option<Vec<usize>> {
-    let single = data.d == 1 && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian");
-    if !single || data.n < TIMES * LAST {
+    if !takes(settings, data) || data.n < TIMES * LAST {
         return None;
     }
     let mut rows: Vec<usize> = (0..data.n).collect();
     rows.sort_by(|a, b| data.x[*a].total_cmp(&data.x[*b]));
     Some(rows.split_off(data.n - LAST))
+}
+
+/// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years.
+pub(in crate::fitted) fn of_all(asked: &Asked, schema: &Schema, data: &Dataset) -> Asked {
+    let found = || periods(schema, data).iter().map(|period| format!("{period:?}")).collect();
+    let seasons = if asked.seasons.is_empty() { found() } else { asked.seasons.clone() };
+    Asked { seasons, ..asked.clone() }
 }
 
 /// The models of an average that all rows are worth: those that the last rows give weight to.

@@ -18,13 +18,15 @@ mod asked;
 mod bounds;
 mod extend;
 mod many;
+mod scales;
 mod season;
 
 pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
 pub(super) use bounds::{bound, unbound};
 pub(super) use extend::{Link, extend};
-pub(super) use many::{best, carry, last, said};
+pub(super) use many::{best, carry, last, of_all, said};
+pub(super) use scales::spread;
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
@@ -84,6 +86,12 @@ pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
     std::iter::once(BOTH_WALKS.into()).chain(seasons).collect::<Vec<String>>().join(" + ")
 }
 
+/// Whether structural kernels are for such rows and settings: a single input, Gaussian targets, and no other model.
+fn takes(settings: &Settings, data: &Dataset) -> bool {
+    let ours = [usual().kind(), StateSpaceOptions::NAME].contains(&settings.model.kind());
+    ours && data.d == 1 && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian")
+}
+
 /// A model of `auto`, and where its training begins.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -105,9 +113,7 @@ pub(super) fn candidates(
     asked: &Asked,
 ) -> Result<Vec<Candidate>> {
     let (state_space, kind) = (<StateSpaceOptions as Kind>::NAME, settings.model.kind());
-    let ours = [usual().kind(), state_space].contains(&kind);
-    let single = schema.features.len() == 1 && data.d == 1 && settings.auxiliary_column.is_none();
-    if !single || !ours || !settings.likelihood.starts_with("gaussian") {
+    if schema.features.len() != 1 || !takes(settings, data) {
         if !asked.seasons.is_empty() {
             let problem = "a season is for a single input, a date or a number, and the gaussian likelihood; name the \
                            input, or write the kernel";
