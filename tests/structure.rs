@@ -14,7 +14,17 @@ fn table(n: usize, step: f64, y: impl Fn(f64) -> f64) -> Dataset {
 
 /// A number from -0.5 to 0.5 that hardly depends on those before.
 fn noise(t: f64) -> f64 {
-    (t * 12.9898 + (t * 0.731).sin() * 43758.5453).sin().mul_add(43758.5453, 0.0).rem_euclid(1.0) - 0.5
+    ((t * 12.9898 + (t * 0.731).sin() * 43758.5453).sin() * 43758.5453).rem_euclid(1.0) - 0.5
+}
+
+/// The levels of a walk with such steps.
+fn walk(n: usize) -> Vec<f64> {
+    let mut level = 0.0;
+    let step = |i: usize| {
+        level += noise(i as f64);
+        level
+    };
+    (0..n).map(step).collect()
 }
 
 fn auto() -> Settings {
@@ -44,8 +54,7 @@ fn several_seasons_are_found_and_no_more() {
     near(&found(&table(600, 1.0, |t| 0.01 * t + day(t) + noise(t))), &[24.0]);
     near(&found(&table(600, 1.0, |t| day(t) * (1.0 + 0.002 * t))), &[24.0]);
     // A walk has long waves that stand out of nothing.
-    let mut level = 0.0;
-    let steps: Vec<f64> = (0..600).map(|i| (level += noise(f64::from(i)), level).1).collect();
+    let steps = walk(600);
     let walk = found(&table(600, 1.0, |t| steps[t as usize] + 8.0 * day(t)));
     near(&walk, &[24.0]);
 }
@@ -80,8 +89,7 @@ fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
 
 #[test]
 fn of_many_rows_the_last_are_searched_and_all_are_fitted() {
-    let mut level = 0.0;
-    let steps: Vec<f64> = (0..5200).map(|i| (level += noise(f64::from(i)), level).1).collect();
+    let steps = walk(5200);
     let data = table(5200, 1.0, |t| steps[t as usize] + 0.5 * noise(0.3 + t));
     let train = data.subset(&(0..5180).collect::<Vec<_>>());
     let plan = Plan::new(Schema::numeric(&train), &train, auto(), 0, &Registry::default()).unwrap();
