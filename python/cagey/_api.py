@@ -123,13 +123,14 @@ def compare(
     kernels: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
     threads: int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Comparison:
     """Fit several kernels or models to the same rows and compare their held-out scores, as ``cagey compare`` does.
 
     Parameters
     ----------
-    table, target, threads
+    table, target, threads, verbose
         As of :func:`fit`.
     kernels, models : list of str, optional
         What to compare.
@@ -144,6 +145,9 @@ def compare(
     words = _words({"target": target, **options})
     kernels = None if kernels is None else [str(kernel) for kernel in kernels]
     words += _tables.texts({"models": models, "kernels": kernels})
-    found, messages = _cagey.compare(words, _tables.frame(table), threads=threads)
+    bar = Bar() if verbose else None
+    found, messages = _cagey.compare(words, _tables.frame(table), threads=threads, progress=bar)
+    if bar:
+        bar.close()
     tell(messages)
     return Comparison(json.loads(found))

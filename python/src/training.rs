@@ -100,19 +100,20 @@ pub fn fit(
 
 /// Fits several models to a frame and compares their held-out scores: candidates as JSON, the best first, and messages.
 #[pyfunction]
-#[pyo3(signature = (options, frame, *, threads=None))]
+#[pyo3(signature = (options, frame, *, threads=None, progress=None))]
 pub fn compare(
     py: Python,
     options: Vec<String>,
     frame: &Bound<Frame>,
     threads: Option<usize>,
+    progress: Option<&Bound<PyAny>>,
 ) -> PyResult<(String, Vec<(bool, String)>)> {
     let frame = frame.get().0.clone();
-    let work = |_: &pool::Watch| {
-        let (found, messages) = request::collect(|| request::compare(&options, &frame));
+    let work = |watch: &pool::Watch| {
+        let (found, messages) = request::collect(|| request::compare(&options, &frame, &mut [&mut Watching(watch)]));
         found.map(|found| (found, messages))
     };
-    let ((found, messages), interrupt) = pool::watched(py, threads, None, work)?;
+    let ((found, messages), interrupt) = pool::watched(py, threads, progress, work)?;
     match interrupt {
         Some(interrupt) => Err(interrupt),
         None => Ok((border::json(&found), told(messages))),

@@ -10,10 +10,14 @@ import sys
 import joblib
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as theirs
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import cagey
 from cagey import GPClassifier, GPRegressor
@@ -216,8 +220,33 @@ def test_notes_are_logged_and_nothing_is_printed(rows, capfd, caplog):
         GPRegressor(likelihood="auto", threads=1).fit(X, y)
     assert "regression with the gaussian likelihood" in caplog.text
     assert capfd.readouterr() == ("", "")
-    GPRegressor(threads=1, verbose=1).fit(X, y)
-    assert capfd.readouterr().out == ""
+
+
+def test_steps_are_shown_on_request(rows, capfd):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 5))
+    GPRegressor("rbf(ard)", threads=1, starts="data", verbose=1).fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=600))
+    out, err = capfd.readouterr()
+    assert out == "" and "\rcagey: step" in err and "of at most" in err and err.endswith("\n")
+
+
+def test_a_model_that_needs_too_much_memory_is_refused():
+    X = np.arange(400_000.0)[:, None]
+    with pytest.raises(MemoryError, match="GB of memory"):
+        GPRegressor("rbf", model="exact").fit(X, X[:, 0])
+
+
+def test_numbers_of_rows_are_routed(rows):
+    X, y = rows
+    noise = np.where(X[:, 1] < 3, 0.05, 0.5)
+    with config_context(enable_metadata_routing=True):
+        own = GPRegressor("rbf(ard)", threads=1).set_fit_request(noise_sd=True)
+        assert own.get_metadata_routing().fit.requests["noise_sd"] is True
+        routed = make_pipeline(StandardScaler(), own).fit(X, y, noise_sd=noise)
+        search = GridSearchCV(own, {"kernel": ["rbf(ard)", "linear"]}, cv=3).fit(X, y, noise_sd=noise)
+    alone = GPRegressor("rbf(ard)", threads=1).fit(StandardScaler().fit_transform(X), y, noise_sd=noise)
+    np.testing.assert_array_equal(routed[-1].predict_latent(X[:5]), alone.predict_latent(X[:5]))
+    assert search.best_params_ == {"kernel": "rbf(ard)"}
 
 
 def test_the_command_gives_the_same_bits(rows, fitted, tmp_path):

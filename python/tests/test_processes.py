@@ -114,6 +114,24 @@ def test_an_interrupt_leaves_the_last_step(tmp_path):
     assert done.stdout.split() == ["interrupted", "True", "True"], done
 
 
+def test_an_interrupt_ends_a_comparison():
+    script = textwrap.dedent(
+        """
+        import cagey, numpy as np, os, pandas as pd, threading, time
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(1500, 8)), columns=list('abcdefgh'))
+        threading.Timer(4.0, os.kill, (os.getpid(), 2)).start()
+        began = time.monotonic()
+        try:
+            cagey.compare(table, kernels=["rbf(ard)", "matern32(ard)"], steps=100000, starts="data", threads=1)
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - began < 60)
+        """
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["interrupted", "True"], done
+
+
 def test_the_host_keeps_its_handler_of_signals(rows):
     def own(*_):
         raise AssertionError("nobody has interrupted")

@@ -176,9 +176,9 @@ fn parsed(first: &[&str], options: &[String]) -> Result<Command> {
 ///
 /// # Errors
 /// As the command.
-pub fn compare(options: &[String], frame: &Frame) -> Result<Value> {
+pub fn compare(options: &[String], frame: &Frame, observers: &mut [&mut dyn Observer]) -> Result<Value> {
     match parsed(&["compare", "table"], options)? {
-        Command::Compare(compare) => compare.of_frame(frame),
+        Command::Compare(compare) => compare.of_frame(frame, observers),
         _ => Err(Error::Usage("these are no options of a comparison".into())),
     }
 }

@@ -7,12 +7,12 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::Plan;
 use cagey::fitted::structure::{self, AUTO};
 use cagey::plot::{Figure, Frame, Scored, Scores};
-use cagey::train::{Observer, Progress};
+use cagey::train::{Observer, Progress, Termination};
+use cagey::{Error, Result};
 use clap::Args;
 use serde_json::Value;
 
@@ -89,8 +89,12 @@ impl Compare {
             output::check_figure(figure, &[&self.data])?;
         }
         let (schema, data) = self.columns.read_grouped(&self.data, &self.reading, &self.model, self.folds.group())?;
-        let candidates = self.candidates(&schema, &data)?;
-        self.print(&candidates, &schema.target)?;
+        let mut candidates = Vec::new();
+        let fitted = self.fit_all(&schema, &data, &mut [], &mut candidates);
+        // Those that were fitted before another failed, perhaps for hours, are printed too.
+        if fitted.is_ok() || !candidates.is_empty() {
+            self.print(&candidates, &schema.target).and(fitted)?;
+        }
         match &self.figure {
             Some(figure) => draw(&candidates, figure),
             None => Ok(()),
@@ -98,13 +102,21 @@ impl Compare {
     }
 
     /// Fits all candidates to a table in memory and describes them as JSON.
-    pub fn of_frame(&self, frame: &cagey::data::Frame) -> Result<Value> {
+    pub fn of_frame(&self, frame: &cagey::data::Frame, observers: &mut [&mut dyn Observer]) -> Result<Value> {
         let (schema, data) = self.columns.read_frame(frame, &self.reading, &self.model)?;
-        json(&self.candidates(&schema, &data)?)
+        let mut candidates = Vec::new();
+        self.fit_all(&schema, &data, observers, &mut candidates)?;
+        json(&candidates)
     }
 
-    /// Fits all candidates and sorts them, the best first.
-    fn candidates(&self, schema: &Schema, data: &Dataset) -> Result<Vec<Candidate>> {
+    /// Fits all candidates and sorts them, the best first; those before one that fails too.
+    fn fit_all(
+        &self,
+        schema: &Schema,
+        data: &Dataset,
+        observers: &mut [&mut dyn Observer],
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<()> {
         let likelihood = columns::likelihood(&self.model, schema, data.y.as_deref().unwrap_or_default())?;
         let splits = self.folds.splits(&self.splitting, data)?;
         let models = if self.models.is_empty() {
@@ -136,24 +148,16 @@ impl Compare {
         }
         let options: Vec<&dyn cagey::models::options::ModelOptions> = plans.iter().map(Plan::options).collect();
         self.training.check(&options, splits[0].train.len())?;
-        let mut candidates = Vec::new();
         if let Some(plan) = plans.first() {
             candidates.extend(
                 Baseline::of(plan, forecast).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)),
             );
         }
+        candidates.sort_by(by_score);
         drop(plans);
         for options in &all {
-            let runs = splits.iter().map(|split| self.fit(options, &task, split));
-            let runs: Vec<Trial> = match runs.collect() {
-                Ok(runs) => runs,
-                Err(error) => {
-                    // Prints the candidates that were fitted, perhaps for hours.
-                    candidates.sort_by(by_score);
-                    let _ = self.print(&candidates, &schema.target);
-                    return Err(error);
-                }
-            };
+            let runs = splits.iter().map(|split| self.fit(options, &task, split, observers));
+            let runs = runs.collect::<Result<Vec<Trial>>>()?;
             let fit = runs.first().and_then(|run| run.fit.as_ref());
             let kind = fit.map_or("", |fit| fit.fitted.settings.model.kind());
             let averaged = fit.is_some_and(|fit| !fit.fitted.members().is_empty());
@@ -164,9 +168,9 @@ impl Compare {
             };
             report::say(&format!("{name}: done"));
             candidates.push(Candidate { name, runs });
+            candidates.sort_by(by_score);
         }
-        candidates.sort_by(by_score);
-        Ok(candidates)
+        Ok(())
     }
 
     /// Prints the candidates, the best first.
@@ -187,14 +191,23 @@ impl Compare {
         Ok(plan)
     }
 
-    fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {
+    fn fit(
+        &self,
+        options: &ModelOptions,
+        task: &Task,
+        split: &Split,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Trial> {
         let plan = self.plan(options, task, split)?;
         let config = self.training.config(plan.options());
         let mut progress = (!report::is_quiet()).then(Progress::new);
-        let mut observers: Vec<&mut dyn Observer> = Vec::new();
+        let mut observers: Vec<&mut dyn Observer> = observers.iter_mut().map(|o| &mut **o as _).collect();
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         let bytes = plan.bytes();
         let fitted = plan.train(&config, &mut observers)?;
+        if fitted.summary.termination == Termination::Interrupted.to_string() {
+            return Err(Error::Usage("the comparison was interrupted".into()));
+        }
         let test = task.data.subset(&split.test);
         let scores = scoring::score_rows(&fitted, &test)?;
         let words = scoring::Judged::of(&fitted, &test)?.line();
