@@ -136,7 +136,9 @@ fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve 
     let (places, weights): (Vec<f64>, Vec<f64>) = comb(sd, step).into_iter().unzip();
     let apart = stride * parts;
     let first = low + mean + places[0];
-    let length = count + weights.len() / apart;
+    // Whole blocks of points, so that their sums stay in registers.
+    let padded = count.next_multiple_of(BLOCK);
+    let length = padded + weights.len() / apart;
     let rises: [f64; ROW] = std::array::from_fn(|k| ((k * apart) as f64 * step).exp());
     // Values that a weight is multiplied with stand side by side.
     let values = |phase: usize| -> Curve {
@@ -146,18 +148,35 @@ fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve 
             (0..length).step_by(ROW).map(lead).flat_map(|lead| rises.map(|rise| gumbel(lead * rise))).collect();
         std::array::from_fn(|k| all.iter().map(|values| values[k]).collect())
     };
-    let mut curve: Curve = std::array::from_fn(|_| vec![0.0; count]);
+    let mut curve: Curve = std::array::from_fn(|_| vec![0.0; padded]);
     for phase in 0..apart.min(weights.len()) {
         let values = values(phase);
-        vectorised(|| {
-            for (k, weight) in weights[phase..].iter().step_by(apart).enumerate() {
-                for (curve, values) in curve.iter_mut().zip(&values) {
-                    curve.iter_mut().zip(&values[k..]).for_each(|(sum, value)| *sum += weight * value);
-                }
-            }
-        });
+        let weights: Vec<f64> = weights[phase..].iter().step_by(apart).copied().collect();
+        for (curve, values) in curve.iter_mut().zip(&values) {
+            vectorised(
+                #[inline(always)]
+                || add_comb(curve, values, &weights),
+            );
+        }
     }
+    curve.iter_mut().for_each(|curve| curve.truncate(count));
     curve
+}
+
+/// The number of sums that [`add_comb`] keeps in registers.
+const BLOCK: usize = 16;
+
+/// Adds `Σ_k weights[k] values[i + k]` to each sum i. Their number is a multiple of [`BLOCK`].
+#[inline(always)]
+fn add_comb(sums: &mut [f64], values: &[f64], weights: &[f64]) {
+    let (blocks, _) = sums.as_chunks_mut::<BLOCK>();
+    for (block, sums) in blocks.iter_mut().enumerate() {
+        let mut own = *sums;
+        for (weight, values) in weights.iter().zip(values[block * BLOCK..].windows(BLOCK)) {
+            own.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+        }
+        *sums = own;
+    }
 }
 
 /// The curve at arbitrary points.
