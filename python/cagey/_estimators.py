@@ -164,6 +164,9 @@ class _GP(BaseEstimator):
                 raise ValueError(f"the model was fitted to a table with named columns; X is a {type(X).__name__}")
             validate_data(self, X, reset=False, skip_check_array=True)
             return _tables.frame(X)
+        if not hasattr(self, "feature_names_in_") and _tables.is_frame(X) and _tables.names(X) == self.summary_["inputs"]:
+            # The columns of arrays have names too: those of this frame.
+            X = np.asarray(X)
         return np.ascontiguousarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     # --- What is known about the model ---------------------------------------------------------------------------

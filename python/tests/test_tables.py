@@ -102,6 +102,15 @@ def test_one_call_does_what_the_command_does(sales, caplog, tmp_path):
         cagey.fit(sales, target="prize")
 
 
+@pytest.mark.filterwarnings("error:X ")
+def test_columns_may_have_the_names_that_arrays_get():
+    x = np.linspace(0, 6, 60)
+    table = pd.DataFrame({"x0": x, "x1": np.cos(3 * x), "y": np.sin(x) + 0.1 * np.cos(7 * x)})
+    model = cagey.fit(table, target="y", kernel="rbf(ard)", threads=1)
+    rows = table[["x0", "x1"]]
+    np.testing.assert_array_equal(model.predict(rows), model.predict(rows.to_numpy()))
+
+
 def test_candidates_are_compared_on_the_same_rows(sales):
     found = cagey.compare(sales[["size", "price"]], target="price", kernels=["linear", "constant"], holdout=0.3, threads=1)
     assert [one["name"] for one in found][0] == "exact linear" and found[0]["best"]
