@@ -100,7 +100,8 @@ impl Ready {
         let rows = self.kernel.prepare(x, self.d);
         let (with_points, with_rows) = (rows.cross(&self.points), rows.cross(&self.rows));
         let each = with_points.chunks_exact(self.points.rows()).zip(with_rows.chunks_exact(self.rows.rows()));
-        let of = |(((c, k), prior), x): (((&[f64], &[f64]), f64), &[f64])| {
+        let mut all = Vec::new();
+        for (((c, k), prior), x) in each.zip(rows.diagonal()).zip(x.chunks_exact(self.d)) {
             let (mut features, mut spread) = (Vec::new(), Vec::new());
             for grid in &self.grids {
                 let mut own: Vec<f64> = grid.members.iter().map(|at| c[*at]).collect();
@@ -113,8 +114,11 @@ impl Ready {
             let with = self.features.chunks_exact(k.len()).map(|row| 2.0 * dot(row, k));
             let errors = self.errors.chunks_exact(spread.len()).map(|row| dot(row, &spread));
             let explained = spread.iter().zip(with.zip(errors)).map(|(s, (with, error))| s * (with - error)).sum();
-            Moments { mean: self.mean.at(x) + dot(&self.weights, &features), variance: left(prior, explained) }
-        };
-        each.zip(rows.diagonal()).zip(x.chunks_exact(self.d)).map(of).collect()
+            all.push(Moments {
+                mean: self.mean.at(x) + dot(&self.weights, &features),
+                variance: left(prior, explained),
+            });
+        }
+        all
     }
 }

@@ -44,12 +44,12 @@ pub(super) struct Ready {
 
 impl States {
     pub(super) fn ready(&self, d: usize, array: Find) -> Result<Ready, String> {
-        let sound = self.blocks.iter().scan(0, |next, block| {
+        let mut sound = self.blocks.iter().scan(0, |next, block| {
             let first = std::mem::replace(next, *next + block.size);
             let size: usize = block.rates.iter().map(|rate| rate.factor.size()).product();
             Some(block.offset == first && block.size == size && size <= MOST)
         });
-        if d != 1 || self.blocks.is_empty() || !sound.fold(true, |all, one| all && one) {
+        if d != 1 || self.blocks.is_empty() || !sound.all(|one| one) {
             return Err("has states that do not fit each other".into());
         }
         let size: usize = self.blocks.iter().map(|block| block.size).sum();
@@ -71,7 +71,7 @@ impl Function for Ready {
 }
 
 /// Vector and matrix of a time.
-fn at<'a>([vectors, matrices]: &'a [Vec<f64>; 2], place: usize, size: usize) -> (&'a [f64], &'a [f64]) {
+fn at([vectors, matrices]: &[Vec<f64>; 2], place: usize, size: usize) -> (&[f64], &[f64]) {
     (&vectors[place * size..][..size], &matrices[place * size * size..][..size * size])
 }
 
