@@ -92,9 +92,9 @@ impl Compare {
         let mut candidates = Vec::new();
         let fitted = self.fit_all(&schema, &data, &mut [], &mut candidates);
         // Those that were fitted before another failed, perhaps for hours, are printed too.
-        if fitted.is_ok() || !candidates.is_empty() {
-            self.print(&candidates, &schema.target).and(fitted)?;
-        }
+        let shown = fitted.is_ok() || !candidates.is_empty();
+        let printed = if shown { self.print(&candidates, &schema.target) } else { Ok(()) };
+        fitted.and(printed)?;
         match &self.figure {
             Some(figure) => draw(&candidates, figure),
             None => Ok(()),
