@@ -9,10 +9,9 @@
 //! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units
 //! of the target: rows in order of time are predicted one after another there, as forecasts are.
 //!
-//! The search goes from simple models to those with more parts. Each [begins](extend) at the parameters of a simpler
-//! one, so its training is short and does not end above it; where the simpler one is hopeless, it is left out.
-//! [Bounds](bound) keep parameters from ridges. Of many rows, the [last](last) are searched, and all rows are for the best
-//! models there.
+//! The search goes from simple models to those with more parts. Each begins at the parameters of a simpler one, so its
+//! training is short and does not end above it; where the simpler one is hopeless, it is left out. Bounds keep
+//! parameters from ridges. Of many rows, the last are searched, and all rows are for the best models there.
 
 mod asked;
 mod bounds;

@@ -62,7 +62,7 @@ impl ExactGp {
     /// Conditions the prior on observations.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] when K + σ²I cannot be factorised.
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K + σ²I cannot be factorised.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExactPosterior> {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
