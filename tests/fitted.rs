@@ -203,15 +203,7 @@ fn targets_in_other_units_give_the_same_model() {
         through_actions(ActionPolicy::Learned).model,
         SgprOptions::default().inducing(8).into(),
         SvgpOptions::default().inducing(8).covariance(covariance).batches(batches.clone()).into(),
-        SwsgpOptions::default()
-            .inducing(8)
-            .neighbours(3)
-            .divergence(1.0)
-            .union(false)
-            .nugget(1e-3)
-            .covariance(covariance)
-            .batches(batches)
-            .into(),
+        SwsgpOptions::default().inducing(8).neighbours(3).covariance(covariance).batches(batches).into(),
         CgGpOptions::default().into(),
     ];
     for model in models {
@@ -234,8 +226,6 @@ fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
             .inducing(inducing)
             .neighbours(neighbours)
             .divergence(divergence)
-            .union(false)
-            .nugget(1e-3)
             .covariance(covariance)
             .batches(batches)
             .into();
@@ -258,15 +248,8 @@ fn covariances_of_many_inducing_values_are_told_before_training() {
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
     let shorter = |inducing, covariance| {
         let batches = Minibatches::default();
-        let model = SwsgpOptions::default()
-            .inducing(inducing)
-            .neighbours(3)
-            .divergence(1.0)
-            .union(false)
-            .nugget(1e-3)
-            .covariance(covariance)
-            .batches(batches)
-            .into();
+        let model =
+            SwsgpOptions::default().inducing(inducing).neighbours(3).covariance(covariance).batches(batches).into();
         let settings = Settings { model, ..Settings::default() };
         Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap().shorter()
     };
@@ -396,7 +379,6 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
         .neighbours(neighbours)
         .divergence(divergence)
         .union(union)
-        .nugget(1e-3)
         .covariance(covariance)
         .batches(batches);
     for options in [&svgp as &dyn ModelOptions, &swsgp] {

@@ -339,7 +339,8 @@ impl Model {
             "calibration": self.fitted.calibration,
             "temperature": self.fitted.temperature,
             "inputs": self.fitted.schema.features.iter().map(|column| &column.name).collect::<Vec<_>>(),
-            "numeric": self.fitted.schema.features.iter().all(|one| one.encoding == Encoding::Numeric && one.fill.is_none()),
+            "numeric": self.fitted.schema.features.iter()
+                .all(|one| one.encoding == Encoding::Numeric && one.fill.is_none()),
             "target": self.fitted.schema.target,
             "classes": self.fitted.schema.classes.as_ref().map(|classes| classes.labels()),
             "auxiliary": settings.auxiliary_column,

@@ -56,7 +56,9 @@ type Fitted = (Model, Vec<(bool, String)>, Option<(String, String)>, Option<Py<P
 
 /// Fits a model to an array and its targets, or to a frame, as the options of `cagey fit` say.
 #[pyfunction]
-#[pyo3(signature = (options, x, y=None, *, names=None, target="y".to_string(), classes=None, threads=None, progress=None, report=false))]
+#[pyo3(signature = (
+    options, x, y=None, *, names=None, target="y".to_string(), classes=None, threads=None, progress=None, report=false
+))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords")]
 pub fn fit(
     py: Python,

@@ -7,19 +7,15 @@ use burn::tensor::Tensor;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 
 use super::Observations;
 use super::functions::{Located, Normal, PathOptions, Paths, Pathwise};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
-use crate::linalg::dense::{product, view, view_mut};
-use crate::linalg::real::{Real, vectorised};
 use crate::model_file::Array;
 use crate::serving::Served;
 use crate::solvers::itergp::SolveReport;
-use crate::threads;
 
 /// Means and variances of the latent function, row by row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -227,20 +223,6 @@ pub struct InducingPart {
     pub technique: f64,
 }
 
-/// The [cavities](Posterior::cavities) of Laplace's approximation with one latent function: its mean and variance at a
-/// row without the row's site, which has the gradient and the curvature of the row's log density at the mode (Vehtari et
-/// al. 2016, *Bayesian leave-one-out cross-validation approximations for Gaussian latent variable models*).
-pub(crate) fn without_sites(mode: &[f64], variances: &[f64], gradient: &[f64], curvature: &[f64]) -> Marginals {
-    let rows = mode.iter().zip(variances).zip(gradient.iter().zip(curvature));
-    let row = |((f, variance), (gradient, curvature)): ((&f64, &f64), (&f64, &f64))| {
-        // What is left of the prior's precision is positive but for rounding.
-        let variance = variance / (1.0 - variance * curvature).max(f64::EPSILON);
-        (f - gradient * variance, variance)
-    };
-    let (mean, variance) = rows.map(row).unzip();
-    Marginals { mean, variance, floored: 0 }
-}
-
 /// A posterior over the latent functions.
 pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
@@ -434,41 +416,4 @@ pub trait Posterior: Debug + Send + Sync {
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
         None
     }
-}
-
-/// Columns of a matrix that one thread sums.
-const COLUMNS: usize = 256;
-
-/// Σ_i weights_i matrix_ij for a row-major matrix.
-pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
-    let columns = matrix.len() / weights.len();
-    let mut sums = vec![0.0; columns];
-    threads::for_each(sums.par_chunks_mut(COLUMNS).enumerate(), |(block, sums)| {
-        vectorised(|| {
-            for (row, weight) in matrix.chunks(columns).zip(weights) {
-                sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
-            }
-        });
-    });
-    sums
-}
-
-/// Σ_i matrix_ij² for a row-major matrix.
-pub(super) fn column_squares<T: Real>(matrix: &[T], columns: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; columns];
-    threads::for_each(sums.par_chunks_mut(COLUMNS).enumerate(), |(block, sums)| {
-        vectorised(|| {
-            for row in matrix.chunks(columns) {
-                let row = &row[block * COLUMNS..];
-                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.f64() * value.f64());
-            }
-        });
-    });
-    sums
-}
-
-/// matrix −= AᵀA for row-major A `[n, size]`, one block of rows of A at a time.
-pub(super) fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
-    let a = view(a, size);
-    product::add(view_mut(matrix, size), a.transpose(), a, -1.0);
 }

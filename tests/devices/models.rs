@@ -31,10 +31,8 @@ fn choices() -> Vec<(&'static str, ModelChoice)> {
     let svgp = |covariance| SvgpOptions::default().inducing(inducing).covariance(covariance).batches(batches.clone());
     let swsgp = |union| {
         SwsgpOptions::default()
-            .nugget(1e-3)
             .inducing(inducing)
             .neighbours(4)
-            .divergence(1.0)
             .union(union)
             .covariance(Covariance::Full)
             .batches(batches.clone())

@@ -49,7 +49,6 @@ fn choices() -> Vec<ModelChoice> {
                 .neighbours(neighbours)
                 .divergence(divergence)
                 .union(union)
-                .nugget(1e-3)
                 .covariance(covariance)
                 .batches(batches.clone())
         };

@@ -17,10 +17,10 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
 /// Σ (a − b)², in a few independent sums.
 pub fn squared_distance<T>(a: &[T], b: &[T]) -> T
 where
-    T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T> + AddAssign + Sum,
+    T: Copy + Default + Add<Output = T> + Sub<Output = T> + Mul<Output = T> + AddAssign + Sum,
 {
     let b = &b[..a.len()];
-    let mut sums = [std::iter::empty().sum::<T>(); 8];
+    let mut sums = [T::default(); 8];
     let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: T = left.remainder().iter().zip(right.remainder()).map(|(a, b)| (*a - *b) * (*a - *b)).sum();
     for (a, b) in left.zip(right) {

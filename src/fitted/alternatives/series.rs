@@ -51,6 +51,12 @@ pub fn is_even(values: &[f64]) -> bool {
     sorted.len() >= FEW && *least > 0.5 * median && most < 1.5 * median
 }
 
+/// The distance between the least and the largest value.
+pub fn span(values: &[f64]) -> f64 {
+    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    high - low
+}
+
 /// The median distance between values that follow one another; none for a single one.
 pub fn median_gap(values: &[f64]) -> Option<f64> {
     let sorted = distinct(values);

@@ -3,6 +3,7 @@
 mod checks;
 mod cost;
 mod elsewhere;
+mod structural;
 mod train;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ pub use cost::Cost;
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
-use super::{Fitted, Registry, Settings, Tables, advice, average, leak, structure, weak_prior};
+use super::{Registry, Settings, Tables, advice, average, leak, structure, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::distributed::{FileRows, Stored};
@@ -24,9 +25,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::minibatch::SharedRows;
 use crate::models::options::{Context, ModelOptions};
 use crate::models::parts::Crew;
-use crate::models::race::Starts;
 use crate::params::Unit;
-use crate::train::TrainConfig;
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
@@ -54,6 +53,8 @@ pub struct Plan {
     others: Vec<Plan>,
     /// The model of an average whose parameters this one begins at.
     link: Option<structure::Link>,
+    /// The numbers of the parameters that the search of structural kernels bounds.
+    bounded: Vec<usize>,
 }
 
 /// Fixes variances at their start: equal rows do not determine the scale of the target.
@@ -91,44 +92,6 @@ impl Plan {
             }
             None => Self::single(schema, data, settings, seed, registry),
         }
-    }
-
-    /// The models of structural kernels. Of many rows, those that the last ones show, from the parameters that they show.
-    fn structural(
-        schema: Schema,
-        data: &Dataset,
-        (settings, asked): (Settings, &structure::Asked),
-        seed: u64,
-        registry: &Registry,
-    ) -> Result<Self> {
-        if let Some(last) = structure::last(&settings, data) {
-            let asked = structure::of_all(asked, &schema, data);
-            let small = Self::structural(schema.clone(), &data.subset(&last), (settings, &asked), seed, registry)?;
-            let found = small.train(&TrainConfig { seed, ..TrainConfig::default() }, &mut [])?;
-            let best = structure::best(&found);
-            let each = best.iter().map(|found| found.settings.clone()).collect();
-            let mut plan = Self::average(schema, data, each, seed, registry)?;
-            let begin = |plan: &mut Self, found: &Fitted| {
-                plan.bound();
-                structure::carry(&mut *plan.model, &*found.model);
-                plan.settings.starts = Starts::Data;
-            };
-            begin(&mut plan, best[0]);
-            plan.others.iter_mut().zip(&best[1..]).for_each(|(other, found)| begin(other, found));
-            plan.said = Some(structure::said(&best));
-            return Ok(plan);
-        }
-        let all = structure::candidates(&settings, &schema, data, asked)?;
-        let (each, links): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.settings, one.link)).unzip();
-        let mut plan = Self::average(schema, data, each, seed, registry)?;
-        plan.others.iter_mut().zip(&links[1..]).for_each(|(other, link)| other.link = *link);
-        plan.bound();
-        plan.others.iter_mut().for_each(Self::bound);
-        Ok(plan)
-    }
-
-    fn bound(&mut self) {
-        structure::bound(&mut *self.model, &self.data, &self.units);
     }
 
     /// Prepares an [average](super::Fitted::average) of models: one for each of these settings. All else that a plan
@@ -312,6 +275,7 @@ impl Plan {
             said: None,
             others: Vec::new(),
             link: None,
+            bounded: Vec::new(),
         })
     }
 

@@ -112,9 +112,10 @@ impl Plan {
         let raced = (&mut race, fallback);
         let (outcome, failed) = trained(&mut self.model, training, raced, observers)?;
         self.warnings.extend(failed);
-        let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, tables, apart, weak_prior, bounded, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        warnings.extend(diagnose::warnings(&*structure::unbound(&*model), &data, &names));
+        let free = (!bounded.is_empty()).then(|| structure::unbound(&*model, &bounded));
+        warnings.extend(diagnose::warnings(free.as_deref().unwrap_or(&*model), &data, &names));
         warnings.extend(structure::multiples(&*model, &data, &units));
         // After an interrupt, the user waits for the model.
         if outcome.termination != train::Termination::Interrupted {

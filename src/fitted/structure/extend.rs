@@ -1,12 +1,10 @@
 //! Where the training of a structural model begins: at the parameters of a simpler one.
 
+use super::scales::SHORT;
 use crate::fitted::alternatives::median_gap;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::params::Parameters;
-
-/// Distances between rows in the first lengthscale of what lasts for a short time.
-const SHORT: f64 = 3.0;
 
 /// The least prior variance of a part that may come back.
 const LEAST: f64 = 1e-4;

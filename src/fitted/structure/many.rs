@@ -2,7 +2,7 @@
 
 use super::{Asked, periods, takes};
 use crate::data::{Dataset, Schema};
-use crate::fitted::{Fitted, Member, Settings};
+use crate::fitted::{Fitted, Settings};
 use crate::models::gp_model::GpModel;
 
 /// More rows are not searched, but this number of the last ones.
@@ -30,11 +30,11 @@ pub(in crate::fitted) fn of_all(asked: &Asked, schema: &Schema, data: &Dataset) 
     Asked { seasons, ..asked.clone() }
 }
 
-/// The models of an average that all rows are worth: those that the last rows give weight to.
-pub(in crate::fitted) fn best(found: &Fitted) -> Vec<&Fitted> {
-    let members = found.members().iter().take(BEST).enumerate();
-    let heavy = members.filter(|(place, Member { weight, .. })| *place == 0 || *weight >= WEIGHT);
-    heavy.map(|(_, member)| &member.fitted).collect()
+/// The models that all rows are worth: those that the last rows give weight to, the heaviest apart.
+pub(in crate::fitted) fn best(found: &Fitted) -> (&Fitted, Vec<&Fitted>) {
+    let mut members = found.members().iter().take(BEST);
+    let first = members.next().map_or(found, |member| &member.fitted);
+    (first, members.filter(|member| member.weight >= WEIGHT).map(|member| &member.fitted).collect())
 }
 
 /// Starts a model at the parameters of the same one of the last rows, in their units.
@@ -47,7 +47,7 @@ pub(in crate::fitted) fn carry(model: &mut dyn GpModel, found: &dyn GpModel) {
 }
 
 /// What was found, in words.
-pub(in crate::fitted) fn said(found: &[&Fitted]) -> String {
-    let kernels: Vec<&str> = found.iter().map(|found| found.settings.kernel.as_str()).collect();
+pub(in crate::fitted) fn said<'a>(found: impl Iterator<Item = &'a Fitted>) -> String {
+    let kernels: Vec<&str> = found.map(|found| found.settings.kernel.as_str()).collect();
     format!("the last {LAST} rows show {}", kernels.join(" or "))
 }

@@ -62,7 +62,8 @@ const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 /// The smoothest functions. They have no state space, so they are for up to so many rows.
 const SMOOTH: (&str, usize) = ("rbf", 1000);
 
-/// With more rows, the rows say how much a trend walks, and the plain ones, which are cases of the others, are left out.
+/// With more rows, the rows say how much a trend walks, and the plain ones, which are cases of the others, are left
+/// out.
 const MANY: usize = 1000;
 
 /// Structural kernels are the default of the command up to so many rows.
@@ -161,9 +162,8 @@ fn structural(
     all: &mut Vec<Candidate>,
 ) -> usize {
     let begin = all.len();
-    let mut add = |parts: &[&str], link: Option<Link>| {
-        let [trend, locals @ ..] = parts else { return begin };
-        let parts = std::iter::once(trend).copied().chain(seasons.iter().map(String::as_str));
+    let mut add = |trend: &str, locals: &[&str], link: Option<Link>| {
+        let parts = std::iter::once(trend).chain(seasons.iter().map(String::as_str));
         let kernel = parts.chain(locals.iter().copied()).collect::<Vec<_>>().join(" + ");
         all.push(Candidate { settings: Settings { kernel, ..base.clone() }, link });
         all.len() - 1
@@ -174,13 +174,13 @@ fn structural(
     for (trend, from) in trends {
         let earlier = from.and_then(|(at, adds): (usize, bool)| Some((*plain.get(at.checked_sub(left_out)?)?, adds)));
         let link = earlier.or(first.map(|first| (first, false))).map(|(of, adds)| Link { of, adds });
-        plain.push(add(&[trend], link));
+        plain.push(add(trend, &[], link));
     }
     for ((trend, _), of) in trends.iter().zip(plain) {
-        let local = add(&[trend, LOCAL], Some(Link { of, adds: true }));
+        let local = add(trend, &[LOCAL], Some(Link { of, adds: true }));
         let (lasting, least) = LASTING;
         if *trend == SMOOTH_TREND && n > least {
-            add(&[trend, LOCAL, lasting], Some(Link { of: local, adds: true }));
+            add(trend, &[LOCAL, lasting], Some(Link { of: local, adds: true }));
         }
     }
     begin

@@ -9,12 +9,12 @@ use crate::params::{Constraint, Parameters};
 /// Stationary kernels, the roughest first.
 const ROUGH: [&str; 5] = ["matern12", "matern32", "matern52", "rq", "rbf"];
 
-/// Distances between rows in the shortest lengthscale.
-const SHORT: f64 = 3.0;
+/// Distances between rows in the first lengthscale of what lasts for a short time.
+pub(super) const SHORT: f64 = 3.0;
 
 /// Starts the free lengthscales of several stationary summands at different scales: the smoothest at its own start, the
-/// roughest at a few rows, the others between. From the same start, one of them does not find the short scale of rows in
-/// clusters.
+/// roughest at a few rows, the others between. From the same start, one of them does not find the short scale of rows
+/// in clusters.
 pub fn spread(model: &mut dyn GpModel, data: &Observations) {
     if data.d != 1 || model.priors().len() != 1 {
         return;

@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::data::{Encoding, Schema};
-use crate::fitted::alternatives::{further, median_gap, periods, repeats};
+use crate::fitted::alternatives::{further, median_gap, periods, repeats, span};
 use crate::models::Observations;
 use crate::models::columns::Units;
 use crate::models::gp_model::GpModel;
@@ -43,11 +43,11 @@ pub fn seasons(schema: &Schema, x: &[f64], y: &[f64]) -> Vec<f64> {
 /// The season of which a wave is a harmonic. Of dates, a wave that fits a year, a week or a day a whole number of times
 /// is a harmonic of this season, if it is seen twice.
 fn calendar(schema: &Schema, x: &[f64], wave: f64) -> f64 {
-    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let span = span(x);
     let whole = |unit: &&f64| {
         let waves = **unit / wave;
         let near = (1..=HARMONICS).any(|k| (waves / f64::from(k) - 1.0).abs() < NEAR);
-        near && 2.0 * **unit <= high - low
+        near && 2.0 * **unit <= span
     };
     let named = CALENDAR.iter().filter(|_| is_dated(schema)).filter(whole).copied();
     named.min_by(f64::total_cmp).unwrap_or(wave)
@@ -62,15 +62,14 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     }
     let x = along(data, units);
     let mut found = periods(&x, &data.y).into_iter();
-    let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
-    let gap = median_gap(&x);
+    let (span, gap) = (span(&x), median_gap(&x));
     for (_, parameter) in model.parameters_mut().into_iter().filter(|(_, parameter)| open(parameter)) {
         if let Some(period) = found.next() {
             parameter.put(&[period]);
         }
         // Two rows have no bounds that make sense.
         if let Some(gap) = gap {
-            let _ = parameter.set_bounds(2.0 * gap, high - low);
+            let _ = parameter.set_bounds(2.0 * gap, span);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use burn::tensor::Tensor;
 
 use crate::error::Result;
+use crate::linalg::dense::columns::combine;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
-use crate::models::posterior::combine;
 use crate::scope::to_f64;
 use crate::serving::Change;
 use crate::solvers::Sparse;

@@ -11,12 +11,12 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::posterior::{
-    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares,
-    combine, several, subtract_gram,
+    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, several,
 };
 use crate::models::prior::{Prior, repeated};
 use crate::products::{Anchors, BlockSparse};

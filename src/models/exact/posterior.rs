@@ -10,14 +10,12 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
-use crate::models::posterior::{
-    self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine,
-    subtract_gram,
-};
+use crate::models::posterior::{self, Exact, Influence, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};

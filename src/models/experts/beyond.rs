@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::model_file::Array;
 use crate::models::Observations;
 use crate::models::exact::{Crossed, ExactPosterior};
-use crate::models::posterior::{Marginals, column_squares, combine, subtract_gram};
+use crate::models::posterior::Marginals;
 use crate::products::Anchors;
 use crate::serving::{self, Own};
 use crate::solvers::blocks::transposed;

@@ -8,10 +8,11 @@ use burn::tensor::{Tensor, TensorData};
 use super::Normal;
 use crate::error::Result;
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::column_squares;
 use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Vjp, apply1};
 use crate::linalg::real::{narrowed, widened};
-use crate::models::posterior::{VARIANCE_FLOOR, column_squares};
+use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::Prior;
 use crate::scope::Scope;
 

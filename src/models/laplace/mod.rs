@@ -39,7 +39,7 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Density, Likelihood, Row, Targets};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::posterior::{Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
@@ -118,6 +118,25 @@ pub(in crate::models) fn sites(
     let noise: Vec<f64> = mode.system.roots(0).iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
     let targets = mode.f.iter().zip(&mode.weights).zip(&noise).map(|((f, gradient), noise)| f + gradient * noise);
     Ok([targets.collect(), noise])
+}
+
+/// The [cavities](Posterior::cavities) of one latent function: its mean and variance at a row without the row's site,
+/// which has the gradient and the curvature of the row's log density at the mode (Vehtari et al. 2016, *Bayesian
+/// leave-one-out cross-validation approximations for Gaussian latent variable models*).
+pub(in crate::models) fn without_sites(
+    mode: &[f64],
+    variances: &[f64],
+    gradient: &[f64],
+    curvature: &[f64],
+) -> Marginals {
+    let rows = mode.iter().zip(variances).zip(gradient.iter().zip(curvature));
+    let row = |((f, variance), (gradient, curvature)): ((&f64, &f64), (&f64, &f64))| {
+        // What is left of the prior's precision is positive but for rounding.
+        let variance = variance / (1.0 - variance * curvature).max(f64::EPSILON);
+        (f - gradient * variance, variance)
+    };
+    let (mean, variance) = rows.map(row).unzip();
+    Marginals { mean, variance, floored: 0 }
 }
 
 /// The least curvature of a site.

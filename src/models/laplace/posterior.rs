@@ -7,11 +7,10 @@ use super::mode::Mode;
 use super::system::System;
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::linalg::dense::columns::{combine, subtract_gram};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
-use crate::models::posterior::{
-    self, Correlated, Joint, Marginals, Posterior, SavedPosterior, combine, several, subtract_gram,
-};
+use crate::models::posterior::{self, Correlated, Joint, Marginals, Posterior, SavedPosterior, several};
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Change, Latent, Served, Weigh};
 
@@ -175,7 +174,7 @@ impl Posterior for LaplacePosterior {
         }
         let curvature: Vec<f64> = self.system.roots(0).iter().map(|root| root * root).collect();
         let variances = self.predict(&self.data.x)?.variance;
-        Ok(Some(posterior::without_sites(&self.f, &variances, &self.weights, &curvature)))
+        Ok(Some(super::without_sites(&self.f, &variances, &self.weights, &curvature)))
     }
 
     fn served(&self, factor: bool) -> Result<Served> {

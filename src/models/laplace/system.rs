@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::{column_squares, combine};
 use crate::linalg::dense::{product, transpose, view, view_mut};
-use crate::models::posterior::{column_squares, combine};
 
 /// The least root of a curvature. Formulas divide by roots, and a product of two is a number still.
 const LEAST: f64 = 1e-100;

@@ -14,12 +14,13 @@ use rayon::prelude::*;
 
 use crate::device::{Compute, Precision};
 use crate::error::Result;
+use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
 use crate::model_file::Array;
 use crate::models::functions::{Explains, Located, Pathwise, Squares};
-use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::models::prior::Prior;
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};

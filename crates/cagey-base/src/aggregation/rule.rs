@@ -42,7 +42,6 @@ pub enum Rule {
 /// for exact experts, has λ = 1; the example `paper-distributed` shows how its weights explode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Form {
     /// b = diag A, over one row of each expert, as the paper's text says.
     Noise,

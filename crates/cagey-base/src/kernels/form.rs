@@ -9,7 +9,6 @@ use super::profile::Profile;
 
 /// How a term compares the features of two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Metric {
     /// s = ‖z₁ − z₂‖².
     SquaredDistance,

@@ -58,8 +58,8 @@ fn lifted<A: Copy, B: Real, R>(numbers: &[A], to: impl Fn(usize, A) -> B, then: 
 }
 
 /// Makes a type whose [`Formula`] is a log density: a likelihood for `Custom` in three lines. The expression is over
-/// [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters. What does not depend on the
-/// latent values may be a second one, its [rest](Formula::rest), which is computed once for many of them.
+/// [`Real`] numbers; it sees the row, the latent values and the likelihood's own parameters. What does not depend on
+/// the latent values may be a second one, its [rest](Formula::rest), which is computed once for many of them.
 ///
 /// ```
 /// use cagey::likelihoods::{Custom, Support};

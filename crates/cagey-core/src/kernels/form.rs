@@ -232,7 +232,7 @@ impl Term {
                 // Rows without features are all equal.
                 self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
-            _ => self.profiled(self.features.clone().matmul(other.clone().transpose())),
+            Metric::InnerProduct => self.profiled(self.features.clone().matmul(other.clone().transpose())),
         }
     }
 
@@ -242,7 +242,7 @@ impl Term {
         let values = match self.metric {
             Metric::Delta => scaled(zeros + 1.0, &self.variance),
             Metric::SquaredDistance => self.profiled(zeros),
-            _ => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
+            Metric::InnerProduct => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
         };
         values.squeeze_dim(1)
     }

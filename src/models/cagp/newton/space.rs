@@ -7,12 +7,12 @@ use super::sites::Sites;
 use super::small::Small;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
+use crate::linalg::dense::columns::combine;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::cagp::numbers::Numbers;
 use crate::models::cagp::products::Products;
 use crate::models::cagp::rows;
-use crate::models::posterior::combine;
 
 /// Actions and their products with K, `[i, n]`, for n latent values, function after function.
 #[derive(Default)]

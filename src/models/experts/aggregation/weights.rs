@@ -77,7 +77,7 @@ impl WeightSystem {
         let a = self.matrix(inner, noise);
         let b = match form {
             Form::Noise => a.iter().step_by(m + 1).copied().collect(),
-            _ => self.moments.clone(),
+            Form::Normal => self.moments.clone(),
         };
         solve(a, b)
     }

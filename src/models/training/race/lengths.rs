@@ -6,6 +6,7 @@ use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
 use crate::params::{Constraint, Parameter};
+
 /// The learned lengthscales, which starts differ in, as indices among the parameters.
 pub(super) enum Lengths {
     /// One for each column, with the columns' standard deviations.

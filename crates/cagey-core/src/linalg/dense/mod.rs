@@ -5,6 +5,7 @@
 //! triangle. The upper one keeps the matrix, to restore it after a failed attempt.
 
 pub mod cholesky;
+pub mod columns;
 pub mod congruence;
 pub mod inverse;
 pub mod product;
