@@ -1,10 +1,11 @@
 //! Structural kernels of series: seasons found, starts at simpler models, many rows.
 
 use std::f64::consts::TAU;
+use std::ops::ControlFlow;
 
 use cagey::data::{Dataset, Schema, TargetTransform};
 use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings, structure};
-use cagey::train::TrainConfig;
+use cagey::train::{Observer, Report, Termination, TrainConfig};
 
 fn table(n: usize, step: f64, y: impl Fn(f64) -> f64) -> Dataset {
     let x: Vec<f64> = (0..n).map(|i| step * i as f64).collect();
@@ -60,7 +61,7 @@ fn several_seasons_are_found_and_no_more() {
 }
 
 #[test]
-fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
+fn models_with_more_parts_take_part_if_these_are_worth_it() {
     let growing = |t: f64| 100.0 + 0.5 * t + (10.0 + 0.05 * t) * (TAU * t / 12.0).sin() + 6.0 * noise(t);
     let data = table(72, 1.0, growing);
     let (schema, config, registry) = (Schema::numeric(&data), TrainConfig::default(), Registry::default());
@@ -81,10 +82,10 @@ fn structural_models_end_no_higher_than_the_simpler_ones_that_they_begin_at() {
         ] {
             let (Some(before), Some(after)) = (evidence(&simple, log), evidence(&more, log)) else { continue };
             compared += 1;
-            assert!(after < before + 0.5, "{more}: {after} after {before} (log: {log})");
+            assert!(after < before - 2.0, "{more}: {after} after {before} (log: {log})");
         }
     }
-    assert!(compared >= 4, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
+    assert!(compared >= 2, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
 }
 
 #[test]
@@ -93,15 +94,67 @@ fn of_many_rows_the_last_are_searched_and_all_are_fitted() {
     let data = table(5200, 1.0, |t| steps[t as usize] + 0.5 * noise(0.3 + t));
     let train = data.subset(&(0..5180).collect::<Vec<_>>());
     let plan = Plan::new(Schema::numeric(&train), &train, auto(), 0, &Registry::default()).unwrap();
-    let said = plan.said().unwrap().to_string();
-    assert!(said.contains("the last 2500 rows show") && plan.models() <= 2, "{said}");
-    let fitted = plan.train(&TrainConfig::default(), &mut []).unwrap();
+    assert!(plan.models() <= 2);
+    let mut seen = Seen::default();
+    let fitted = plan.train(&TrainConfig::default(), &mut [&mut seen]).unwrap();
+    let said = fitted.summary.chosen.clone().unwrap();
+    assert!(said.contains("the last 2500 rows show") && seen.chosen == [said], "{:?}", seen.chosen);
+    // The search and what follows it.
+    assert_eq!(seen.starts, 2);
     assert_eq!(fitted.summary.rows, 5180);
     assert!(fitted.settings.kernel.contains("wiener"), "{}", fitted.settings.kernel);
     // One step of the walk has this scale, and so has the forecast of the first row.
     let ahead = fitted.predict(&data.subset(&(5180..5200).collect::<Vec<_>>())).unwrap();
     let sd = ahead[0].sd();
     assert!((0.25..0.6).contains(&sd) && ahead[19].sd() > 2.0 * sd, "{sd} {}", ahead[19].sd());
+}
+
+/// Counts what it is shown, and ends a training at its first step, once.
+#[derive(Default)]
+struct Seen {
+    starts: usize,
+    steps: usize,
+    chosen: Vec<String>,
+    ends: bool,
+}
+
+impl Observer for Seen {
+    fn start(&mut self, _plan: &cagey::train::Plan) {
+        self.starts += 1;
+    }
+
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        self.steps += usize::from(report.iteration > 0);
+        match report.iteration > 0 && std::mem::take(&mut self.ends) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn chosen(&mut self, sentence: &str) {
+        self.chosen.push(sentence.into());
+    }
+}
+
+#[test]
+fn a_search_ends_when_it_is_told_and_when_its_time_is_over() {
+    let data = table(5000, 1.0, |t| 3.0 + (TAU * t / 24.0).sin() + noise(t));
+    let fit = |config: TrainConfig, seen: &mut Seen| {
+        let (schema, registry) = (Schema::numeric(&data), Registry::default());
+        Fitted::fit(schema, &data, auto(), &config, &registry, &mut [seen]).unwrap()
+    };
+    // A step for each of the members that are trained at the time, and one of the training on all rows.
+    let mut ended = Seen { ends: true, ..Seen::default() };
+    let fitted = fit(TrainConfig::default(), &mut ended);
+    assert!(ended.steps <= 2 + rayon::current_num_threads(), "{} steps", ended.steps);
+    assert_eq!((fitted.summary.rows, ended.chosen.len()), (5000, 1));
+    assert_eq!(fitted.summary.termination, Termination::Interrupted.to_string());
+    // Without any time there is one step of the search, and one on all rows.
+    let mut late = Seen::default();
+    let fitted = fit(TrainConfig::default().max_time(std::time::Duration::ZERO), &mut late);
+    assert!(late.steps <= 2 && fitted.summary.is_cut_short(), "{} steps", late.steps);
+    let warned = fitted.summary.warnings.iter().any(|warning| warning.is_about("TrainConfig::max_time"));
+    assert!(warned, "{:?}", fitted.summary.warnings);
 }
 
 #[test]

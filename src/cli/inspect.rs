@@ -125,6 +125,7 @@ pub fn description(fitted: &Fitted) -> String {
     text += "Training\n";
     let mut rows: Vec<(String, String)> =
         summary.race.iter().filter_map(|race| Some(("start".into(), race.sentence()?))).collect();
+    rows.extend(summary.chosen.clone().map(|chosen| ("chosen".into(), chosen)));
     rows.push(match (&fitted.calibration, &fitted.temperature) {
         (Some(calibration), _) => {
             ("intervals".into(), format!("calibrated, as `predict` writes them: {}", calibration_in_words(calibration)))

@@ -138,6 +138,19 @@ impl Observer for Watch {
     }
 }
 
+/// Says what a search has chosen.
+pub struct Told;
+
+impl Observer for Told {
+    fn step(&mut self, _report: &Report) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn chosen(&mut self, sentence: &str) {
+        report::say(sentence);
+    }
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         TRAINING.store(false, Ordering::SeqCst);

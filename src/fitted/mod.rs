@@ -80,6 +80,9 @@ pub struct Summary {
     pub weak_prior: Option<String>,
     /// How the starts compared, if there were several.
     pub race: Option<Race>,
+    /// What was chosen before the training, by trials or a search, in words.
+    #[serde(default)]
+    pub chosen: Option<String>,
     /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
     /// Whether the first warning says that predictions are no better than those without inputs.

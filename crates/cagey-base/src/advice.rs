@@ -79,6 +79,11 @@ impl Advice {
         self
     }
 
+    /// Whether it is about a field.
+    pub fn is_about(&self, field: &str) -> bool {
+        self.settings.iter().any(|setting| setting.field == field)
+    }
+
     /// The same advice, about one more field and a value for it.
     pub fn set(mut self, field: &'static str, value: impl Display) -> Self {
         self.settings.push(Setting { field: field.into(), value: Some(value.to_string()) });

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::cli::columns::Columns;
 use crate::cli::data::{Reading, Splitting, in_table};
-use crate::cli::interrupt::{self, Watch};
+use crate::cli::interrupt::{self, Told, Watch};
 use crate::cli::model::kinds::KindGroups;
 use crate::cli::model::{ModelOptions, device};
 use crate::cli::saved::members_json;
@@ -94,8 +94,8 @@ impl Fit {
             Some(data) => self.prepare_in_memory(data)?,
         };
         let (mut progress, mut log) = ((!report::is_quiet()).then(Progress::new), self.log_every.map(Log::stderr));
-        let mut watch = Watch::begin();
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
+        let (mut watch, mut told) = (Watch::begin(), Told);
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch, &mut told];
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;

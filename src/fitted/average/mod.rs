@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub use candidates::{AVERAGE, OF_MODELS, UNTRIED_MODELS, candidates, seconds};
 pub(super) use candidates::{Asked, TELL, asked, models};
-pub(super) use train::train;
+pub(super) use train::{is_without, train};
 pub(super) use transforms::{Chosen, chosen};
 
 use super::{Fitted, LeftOut, Settings, Summary};

@@ -1,5 +1,6 @@
 //! Trains the members of an average side by side.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +23,19 @@ use crate::train::{self, CheckpointPlan, Lbfgs, Observer, Optimizer, Outcome, Re
 /// The evidence by which a model is behind the best before those that add to it are left out, in logarithms of weights.
 const HOPELESS: f64 = 5.0;
 
+/// The nats of evidence that parts have to add to a model to be worth their parameters, of which they have two at the
+/// least or one that chance fits as well (Akaike 1974). With less, the simpler model stays, and the same function counts
+/// once.
+const WORTH: f64 = 2.0;
+
+/// How a warning begins that a model is left out.
+const WITHOUT: &str = "the average is without";
+
+/// Whether a warning says that a model is left out.
+pub(in crate::fitted) fn is_without(warning: &Advice) -> bool {
+    warning.text.starts_with(WITHOUT)
+}
+
 /// What training left of a model: its measures, and the log densities of rows set apart, if there are some.
 type Trained = Result<(Member, Vec<f64>)>;
 
@@ -29,7 +43,8 @@ type Trained = Result<(Member, Vec<f64>)>;
 /// not depend on the number of threads. A plan that begins at the parameters of another waits for it, and is left out
 /// if it adds to one that is hopeless. Models of many rows, some of which are set apart, have work for all threads:
 /// they are trained one after another, the others from the parameters of the first. A plan that fails is left out, with
-/// a warning, and so is one whose training was cut short, unless all were: its evidence says too little.
+/// a warning, and so is one whose training was cut short, unless all were, or a search finds it to have more evidence than
+/// those that were not.
 ///
 /// # Errors
 /// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.
@@ -45,7 +60,8 @@ pub(in crate::fitted) fn train(
     let names: Vec<String> = plans.iter().map(|plan| name(plan.settings(), plan.target())).collect();
     let links: Vec<Option<Link>> = plans.iter().map(Plan::link).collect();
     let many = plans.iter().any(|plan| plan.apart().is_some());
-    let optimizer = if links.iter().any(Option::is_some) { near(&config.optimizer) } else { config.optimizer.clone() };
+    let searched = links.iter().any(Option::is_some);
+    let optimizer = if searched { near(&config.optimizer) } else { config.optimizer.clone() };
     let config = &TrainConfig { optimizer, ..config.clone() };
     let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
     let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
@@ -98,16 +114,20 @@ pub(in crate::fitted) fn train(
             now.into_iter().zip(done).for_each(|(k, done)| members[k] = Some(done));
         }
     }
+    let idle: Vec<bool> = (0..count).map(|k| is_idle(members[k].as_ref(), links[k], &members)).collect();
+    members.iter_mut().zip(idle).filter(|(_, idle)| *idle).for_each(|(member, _)| *member = None);
     let (observers, outcome) = watched.all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcome.iter().for_each(|outcome| observers.iter_mut().for_each(|observer| observer.finish(outcome)));
-    let whole = |(member, _): &(Member, Vec<f64>)| many || !member.fitted.summary.is_cut_short();
-    let any_whole = members.iter().flatten().flatten().any(whole);
+    // An unfinished training has at least this evidence, which says enough if no finished one has as much.
+    let finished = |member: &Member| many || !member.fitted.summary.is_cut_short();
+    let finished_ones = || members.iter().flatten().flatten().map(|(member, _)| member).filter(|m| finished(m));
+    let (any_whole, best) = (finished_ones().count() > 0, best(finished_ones()));
+    let whole = |(member, _): &(Member, Vec<f64>)| finished(member) || searched && member.log_of_evidence() > best;
     let mut warnings = Vec::new();
     let mut first = None;
     let mut fitted = Vec::new();
     for (member, name) in members.into_iter().zip(&names) {
-        let without =
-            |advice: Advice| Advice { text: format!("the average is without {name}: {}", advice.text), ..advice };
+        let without = |advice: Advice| Advice { text: format!("{WITHOUT} {name}: {}", advice.text), ..advice };
         match member {
             Some(Ok(member)) if any_whole && !whole(&member) => {
                 let text = "its training was cut short, so its evidence says too little".to_string();
@@ -156,18 +176,34 @@ fn levels(links: &[Option<Link>]) -> Vec<usize> {
     levels
 }
 
+/// The largest logarithm of the weight by evidence of some members.
+fn best<'a>(members: impl Iterator<Item = &'a Member>) -> f64 {
+    members.map(Member::log_of_evidence).fold(f64::NEG_INFINITY, f64::max)
+}
+
 /// Whether a plan adds to a model that is far behind the best so far, or to one that was left out for this reason.
 fn is_hopeless(link: Option<Link>, members: &[Option<Trained>]) -> bool {
     let Some(Link { of, adds: true }) = link else { return false };
-    let log = |(member, _): &(Member, Vec<f64>)| member.log_of_evidence();
     match &members[of] {
-        Some(Ok(simpler)) => {
-            let best = members.iter().flatten().flatten().map(log).fold(f64::NEG_INFINITY, f64::max);
-            log(simpler) < best - HOPELESS
+        Some(Ok((simpler, _))) => {
+            simpler.log_of_evidence() < best(members.iter().flatten().flatten().map(|(member, _)| member)) - HOPELESS
         }
         Some(Err(_)) => false,
         None => true,
     }
+}
+
+/// Whether a model has all parts of the one that it begins at and more, and yet hardly more evidence.
+fn is_idle(own: Option<&Trained>, link: Option<Link>, members: &[Option<Trained>]) -> bool {
+    let simpler = link.and_then(|link| members[link.of].as_ref());
+    let (Some(Ok((own, _))), Some(Ok((simpler, _)))) = (own, simpler) else { return false };
+    let parts = |member: &Member| member.fitted.settings.kernel.split(" + ").map(str::to_string).collect();
+    let (more, fewer): (HashSet<String>, HashSet<String>) = (parts(own), parts(simpler));
+    let same = own.fitted.settings.target_transform == simpler.fitted.settings.target_transform;
+    let nats = |member: &Member| -(member.fitted.summary.rows as f64) * member.evidence;
+    let whole = |member: &Member| !member.fitted.summary.is_cut_short();
+    let adds = same && more.len() > fewer.len() && more.is_superset(&fewer);
+    adds && whole(own) && whole(simpler) && nats(own) < nats(simpler) + WORTH
 }
 
 impl Fitted {

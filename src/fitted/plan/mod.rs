@@ -47,8 +47,10 @@ pub struct Plan {
     crew: Option<Arc<dyn Crew>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
-    /// What was chosen by trials.
+    /// What was chosen by trials or by a search.
     said: Option<String>,
+    /// A search that says which of the models are trained, and from where.
+    search: Option<Box<Plan>>,
     /// The other models of an average.
     others: Vec<Plan>,
     /// The model of an average whose parameters this one begins at.
@@ -273,6 +275,7 @@ impl Plan {
             weak_prior,
             warnings,
             said: None,
+            search: None,
             others: Vec::new(),
             link: None,
             bounded: Vec::new(),
@@ -322,9 +325,11 @@ impl Plan {
         self.said.as_deref()
     }
 
-    /// How many models are trained: several for an average.
+    /// How many models are trained: several for an average. Of those that a search chooses from, the most that it
+    /// chooses.
     pub fn models(&self) -> usize {
-        1 + self.others.len()
+        let all = 1 + self.others.len();
+        if self.search.is_some() { all.min(structure::BEST) } else { all }
     }
 
     /// How many of them at a time: of few rows, each thread trains one; those of many rows, some of which are set

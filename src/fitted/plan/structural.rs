@@ -1,15 +1,20 @@
 //! Plans of structural kernels, and where their trainings begin.
 
+use std::time::Instant;
+
 use super::Plan;
+use crate::advice::Advice;
 use crate::data::{Dataset, Schema};
 use crate::error::Result;
-use crate::fitted::{Fitted, Registry, Settings, structure};
+use crate::fitted::{Fitted, Registry, Settings, average, structure};
 use crate::models::race::Starts;
-use crate::train::TrainConfig;
+use crate::train::{Following, Observer, TrainConfig};
+
+/// The share of the time that a search may take.
+const SEARCH: f64 = 0.5;
 
 impl Plan {
-    /// The models of structural kernels. Of many rows, those that the last ones show, from the parameters that they
-    /// show.
+    /// The models of structural kernels. Of many rows, a search of the last says which of them are trained.
     pub(super) fn structural(
         schema: Schema,
         data: &Dataset,
@@ -17,23 +22,58 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        if let Some(last) = structure::last(&settings, data) {
-            let asked = structure::of_all(asked, &schema, data);
-            let small = Self::structural(schema.clone(), &data.subset(&last), (settings, &asked), seed, registry)?;
-            let found = small.train(&TrainConfig { seed, ..TrainConfig::default() }, &mut [])?;
-            let (first, others) = structure::best(&found);
-            let all = || std::iter::once(first).chain(others.iter().copied());
-            let each = all().map(|found| found.settings.clone()).collect();
-            let plan = Self::average(schema, data, each, seed, registry)?.beginning_at(first);
-            let others = plan.others.into_iter().zip(&others).map(|(plan, found)| plan.beginning_at(found)).collect();
-            return Ok(Self { others, said: Some(structure::said(all())), ..plan });
-        }
+        let last = structure::last(&settings, data).map(|rows| data.subset(&rows));
+        let of_all = last.is_some().then(|| structure::of_all(asked, &schema, data));
+        let asked = of_all.as_ref().unwrap_or(asked);
+        let search =
+            last.map(|last| Self::structural(schema.clone(), &last, (settings.clone(), asked), seed, registry));
         let all = structure::candidates(&settings, &schema, data, asked)?;
         let (each, links): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.settings, one.link)).unzip();
         let plan = Self::average(schema, data, each, seed, registry)?.bounded();
         let others = plan.others.into_iter().zip(links.into_iter().skip(1));
         let others = others.map(|(plan, link)| Self { link, ..plan.bounded() }).collect();
-        Ok(Self { others, ..plan })
+        Ok(Self { others, search: search.transpose()?.map(Box::new), ..plan })
+    }
+
+    /// Trains the last rows, and then on all rows the models that are best there, from their parameters. An end of the
+    /// search is an end of the training: what it has found by then is conditioned on all rows.
+    pub(super) fn searched(
+        search: Self,
+        (first, others): (Self, Vec<Self>),
+        config: &TrainConfig,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Fitted> {
+        let began = Instant::now();
+        let mut following = Following { all: observers, ended: false };
+        let half = config.max_time.map(|time| time.mul_f64(SEARCH));
+        let brief = TrainConfig { max_time: half, checkpoint: None, resume: None, ..config.clone() };
+        let found = search.train(&brief, &mut [&mut following])?;
+        let said = structure::said(&found);
+        following.chosen(&said);
+        // Members that were left out of the search for want of time.
+        let of_time = |warning: &&Advice| average::is_without(warning) && warning.is_about("TrainConfig::max_time");
+        let cut: Vec<_> = found.summary.warnings.iter().filter(of_time).cloned().collect();
+        let mut all: Vec<Self> = std::iter::once(first).chain(others).collect();
+        let mut chosen = Vec::new();
+        for found in structure::best(&found) {
+            let same = |plan: &Self| {
+                (&plan.settings.kernel, plan.settings.target_transform)
+                    == (&found.settings.kernel, found.settings.target_transform)
+            };
+            if let Some(at) = all.iter().position(same) {
+                let mut plan = all.swap_remove(at).beginning_at(found);
+                plan.warnings.extend(cut.clone());
+                chosen.push(Self { said: Some(said.clone()), ..plan });
+            }
+        }
+        let mut chosen = chosen.into_iter();
+        // Candidates of the last rows and of all rows are the same.
+        let first = chosen.next().unwrap_or_else(|| all.swap_remove(0));
+        let config = TrainConfig {
+            max_time: config.max_time.map(|time| time.saturating_sub(began.elapsed())),
+            ..config.clone()
+        };
+        Self { others: chosen.collect(), ..first }.train(&config, &mut [&mut following])
     }
 
     /// The same plan with the bounds of the search.
@@ -43,10 +83,9 @@ impl Plan {
     }
 
     /// The same plan with a start at what the last rows show.
-    fn beginning_at(self, found: &Fitted) -> Self {
-        let mut plan = self.bounded();
-        structure::carry(&mut *plan.model, &*found.model);
-        plan.settings.starts = Starts::Data;
-        plan
+    fn beginning_at(mut self, found: &Fitted) -> Self {
+        structure::carry(&mut *self.model, &*found.model);
+        self.settings.starts = Starts::Data;
+        Self { link: None, ..self }
     }
 }

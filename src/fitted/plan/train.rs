@@ -54,9 +54,10 @@ impl Plan {
     /// # Errors
     /// As training.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
-        match std::mem::take(&mut self.others) {
-            others if others.is_empty() => self.alone(config, observers),
-            others => average::train(std::iter::once(self).chain(others).collect(), config, observers),
+        match (self.search.take(), std::mem::take(&mut self.others)) {
+            (Some(search), others) => Self::searched(*search, (self, others), config, observers),
+            (None, others) if others.is_empty() => self.alone(config, observers),
+            (None, others) => average::train(std::iter::once(self).chain(others).collect(), config, observers),
         }
     }
 
@@ -112,7 +113,9 @@ impl Plan {
         let raced = (&mut race, fallback);
         let (outcome, failed) = trained(&mut self.model, training, raced, observers)?;
         self.warnings.extend(failed);
-        let Self { schema, settings, units, model, data, tables, apart, weak_prior, bounded, mut warnings, .. } = self;
+        let Self {
+            schema, settings, units, model, data, tables, apart, weak_prior, bounded, said, mut warnings, ..
+        } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
         let free = (!bounded.is_empty()).then(|| structure::unbound(&*model, &bounded));
         warnings.extend(diagnose::warnings(free.as_deref().unwrap_or(&*model), &data, &names));
@@ -140,7 +143,8 @@ impl Plan {
             Some(tables) => units.ranges(&tables.moments()),
             None => data.ranges(),
         });
-        let summary = Summary { weak_prior, ranges, loss_error, ..summarise(&outcome, config, count, race, warnings) };
+        let summary = summarise(&outcome, config, count, race, warnings);
+        let summary = Summary { weak_prior, ranges, loss_error, chosen: said, ..summary };
         let seen = some(&data)?;
         let data = match &tables {
             // Rows that only their own rank may see are not in the file either.
@@ -239,6 +243,7 @@ fn summarise(
         restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
         weak_prior: None,
         race,
+        chosen: None,
         ranges: None,
         warnings,
         useless: false,

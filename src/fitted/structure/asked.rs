@@ -21,8 +21,8 @@ const NAMED: [(&str, f64); 6] = [
 pub(in crate::fitted) struct Asked {
     /// Whether models of the target's logarithm may be among the members.
     pub log: bool,
-    /// Seasons by name, or by their period in units of the input; none are found from the target.
-    pub seasons: Vec<String>,
+    /// Seasons by name, or by their period in units of the input; without this, those that the target shows.
+    pub seasons: Option<Vec<String>>,
 }
 
 /// What settings ask for, if they ask for structural kernels.
@@ -31,7 +31,7 @@ pub(in crate::fitted) struct Asked {
 /// [`Error::Usage`] for other arguments.
 pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
     let text: String = settings.kernel.split_whitespace().collect();
-    let mut asked = Asked { log: true, seasons: Vec::new() };
+    let mut asked = Asked { log: true, seasons: None };
     if text == AUTO {
         return Ok(Some(asked));
     }
@@ -47,7 +47,9 @@ pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
     for part in inside.strip_suffix(')').ok_or_else(wrong)?.split(',') {
         match part.split_once('=') {
             Some(("log", "false")) => asked.log = false,
-            Some(("season", name)) if !name.is_empty() => asked.seasons.push(name.into()),
+            Some(("season", name)) if !name.is_empty() => {
+                asked.seasons.get_or_insert_default().push(name.into());
+            }
             _ => return Err(wrong()),
         }
     }

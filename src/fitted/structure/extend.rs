@@ -14,7 +14,7 @@ const LEAST: f64 = 1e-4;
 pub(in crate::fitted) struct Link {
     /// Its number.
     pub of: usize,
-    /// Whether the other has all of its parts and more. Then it is not worth a training if this one is hopeless.
+    /// Whether the other adds to it what does not change much. Then it is not worth a training if this one is hopeless.
     pub adds: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Asked, periods, takes};
 use crate::data::{Dataset, Schema};
-use crate::fitted::{Fitted, Settings};
+use crate::fitted::{Fitted, Member, Settings};
 use crate::models::gp_model::GpModel;
 
 /// More rows are not searched, but this number of the last ones.
@@ -11,7 +11,9 @@ const LAST: usize = 2500;
 const TIMES: usize = 2;
 /// The least weight, and the largest number, of models that are trained on all rows.
 const WEIGHT: f64 = 0.1;
-const BEST: usize = 2;
+pub(in crate::fitted) const BEST: usize = 2;
+/// The least weight that is told.
+const SHOWN: f64 = 0.01;
 
 /// The last rows along a single input, if there are many.
 pub(in crate::fitted) fn last(settings: &Settings, data: &Dataset) -> Option<Vec<usize>> {
@@ -23,18 +25,22 @@ pub(in crate::fitted) fn last(settings: &Settings, data: &Dataset) -> Option<Vec
     Some(rows.split_off(data.n - LAST))
 }
 
-/// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years.
+/// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years. Models
+/// of the logarithm are for rows that are all positive.
 pub(in crate::fitted) fn of_all(asked: &Asked, schema: &Schema, data: &Dataset) -> Asked {
     let found = || periods(schema, data).iter().map(|period| format!("{period:?}")).collect();
-    let seasons = if asked.seasons.is_empty() { found() } else { asked.seasons.clone() };
-    Asked { seasons, ..asked.clone() }
+    let seasons = Some(asked.seasons.clone().unwrap_or_else(found));
+    let positive = data.y.iter().flatten().all(|y| *y > 0.0);
+    Asked { seasons, log: asked.log && positive }
 }
 
-/// The models that all rows are worth: those that the last rows give weight to, the heaviest apart.
-pub(in crate::fitted) fn best(found: &Fitted) -> (&Fitted, Vec<&Fitted>) {
-    let mut members = found.members().iter().take(BEST);
-    let first = members.next().map_or(found, |member| &member.fitted);
-    (first, members.filter(|member| member.weight >= WEIGHT).map(|member| &member.fitted).collect())
+/// The models that all rows are worth: those that the last rows give weight to, the heaviest first.
+pub(in crate::fitted) fn best(found: &Fitted) -> Vec<&Fitted> {
+    let heavy = |(k, member): &(usize, &Member)| *k == 0 || member.weight >= WEIGHT;
+    match found.members() {
+        [] => vec![found],
+        members => members.iter().enumerate().filter(heavy).take(BEST).map(|(_, member)| &member.fitted).collect(),
+    }
 }
 
 /// Starts a model at the parameters of the same one of the last rows, in their units.
@@ -47,7 +53,8 @@ pub(in crate::fitted) fn carry(model: &mut dyn GpModel, found: &dyn GpModel) {
 }
 
 /// What was found, in words.
-pub(in crate::fitted) fn said<'a>(found: impl Iterator<Item = &'a Fitted>) -> String {
-    let kernels: Vec<&str> = found.map(|found| found.settings.kernel.as_str()).collect();
-    format!("the last {LAST} rows show {}", kernels.join(" or "))
+pub(in crate::fitted) fn said(found: &Fitted) -> String {
+    let members = found.members().iter().filter(|member| member.weight >= SHOWN);
+    let members: Vec<String> = members.map(|member| format!("{} ({:.2})", member.name(), member.weight)).collect();
+    format!("the last {LAST} rows show {}", members.join(", "))
 }

@@ -24,7 +24,7 @@ pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
 pub(super) use bounds::{bound, unbound};
 pub(super) use extend::{Link, extend};
-pub(super) use many::{best, carry, last, of_all, said};
+pub(super) use many::{BEST, best, carry, last, of_all, said};
 pub(super) use scales::spread;
 pub use season::is_dated;
 use season::seasons;
@@ -38,13 +38,13 @@ use crate::models::options::Kind;
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
 
-/// Trends, and the number of the one that each begins at with whether it adds to that: a random walk, one with a drift,
-/// an integrated random walk, and the sum of both walks.
+/// Trends, and the number of the one that each begins at with whether it is hopeless if that is: a random walk, one with
+/// a drift, an integrated random walk, and the sum of both walks, which a rough level needs however poor a smooth one is.
 const TRENDS: [(&str, Option<(usize, bool)>); 4] = [
     ("wiener", None),
     ("wiener + linear", Some((0, true))),
     (SMOOTH_TREND, Some((0, false))),
-    (BOTH_WALKS, Some((2, true))),
+    (BOTH_WALKS, Some((2, false))),
 ];
 const SMOOTH_TREND: &str = "wiener(order=2)";
 const BOTH_WALKS: &str = "wiener + wiener(order=2)";
@@ -114,7 +114,7 @@ pub(super) fn candidates(
 ) -> Result<Vec<Candidate>> {
     let (state_space, kind) = (<StateSpaceOptions as Kind>::NAME, settings.model.kind());
     if schema.features.len() != 1 || !takes(settings, data) {
-        if !asked.seasons.is_empty() {
+        if asked.seasons.is_some() {
             let problem = "a season is for a single input, a date or a number, and the gaussian likelihood; name the \
                            input, or write the kernel";
             return Err(Error::Usage(problem.into()).about("Settings::kernel"));
@@ -126,8 +126,10 @@ pub(super) fn candidates(
     let y = data.y.as_deref().unwrap_or_default();
     let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
     let positive = positive && settings.target_transform == TargetTransform::Identity && asked.log;
-    let given = asked.seasons.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?;
-    let periods = if given.is_empty() { periods(schema, data) } else { given };
+    let periods = match &asked.seasons {
+        Some(given) => given.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?,
+        None => periods(schema, data),
+    };
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
     let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
     let mut all = Vec::new();

@@ -37,7 +37,7 @@ pub use descent::Descent;
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 #[doc(hidden)]
-pub use observer::Steps;
+pub use observer::{Following, Steps};
 pub use observer::{History, Log, Observer, Plan, Record, Report};
 pub use penalised::{Penalised, Penalty, penalised, proximal};
 #[doc(hidden)]

@@ -62,6 +62,11 @@ pub trait Observer: Send {
     /// [`Termination::Interrupted`](super::Termination::Interrupted).
     fn step(&mut self, report: &Report) -> ControlFlow<()>;
 
+    /// Called with a sentence when a search has chosen what is trained next.
+    fn chosen(&mut self, sentence: &str) {
+        let _ = sentence;
+    }
+
     /// Called at the end of a training that has a result.
     fn finish(&mut self, outcome: &Outcome) {
         let _ = outcome;
@@ -80,6 +85,36 @@ impl Observer for Steps<'_, '_> {
         // All observers see the step, even after one of them asked to stop.
         let told: Vec<ControlFlow<()>> = self.0.iter_mut().map(|observer| observer.step(report)).collect();
         told.into_iter().find(ControlFlow::is_break).unwrap_or(ControlFlow::Continue(()))
+    }
+}
+
+/// Shows observers several trainings that follow one another. An observer that ends one of them ends all: those that
+/// follow end at their first step.
+#[doc(hidden)]
+pub struct Following<'a, 'b> {
+    /// The observers.
+    pub all: &'a mut [&'b mut dyn Observer],
+    /// Whether one of them has ended a training.
+    pub ended: bool,
+}
+
+impl Observer for Following<'_, '_> {
+    fn start(&mut self, plan: &Plan) {
+        self.all.iter_mut().for_each(|observer| observer.start(plan));
+    }
+
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        let told = self.all.iter_mut().map(|observer| observer.step(report));
+        self.ended |= told.filter(ControlFlow::is_break).count() > 0;
+        if self.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn chosen(&mut self, sentence: &str) {
+        self.all.iter_mut().for_each(|observer| observer.chosen(sentence));
+    }
+
+    fn finish(&mut self, outcome: &Outcome) {
+        self.all.iter_mut().for_each(|observer| observer.finish(outcome));
     }
 }
 
@@ -170,6 +205,10 @@ impl<W: Write + Send> Observer for Log<W> {
             ));
         }
         ControlFlow::Continue(())
+    }
+
+    fn chosen(&mut self, sentence: &str) {
+        self.line(format_args!("{sentence}"));
     }
 
     fn finish(&mut self, outcome: &Outcome) {
