@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cagey::data::{Dataset, Frame, LeaveOut, ReadOptions, RowFile, Schema, TargetKind, read_training};
+use cagey::fitted::structure;
 use cagey::likelihoods::infer::{Inferred, Sight, infer};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
@@ -55,6 +56,7 @@ impl Columns {
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
         let (schema, data) = read_training(path, &self.options(reading, model)?)?;
         tell(&data.notes);
+        let data = structure::in_order(&schema, data);
         Ok((schema, data))
     }
 
@@ -62,6 +64,7 @@ impl Columns {
     pub fn read_frame(&self, frame: &Frame, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
         let (schema, data) = frame.read_training(&self.options(reading, model)?)?;
         tell(&data.notes);
+        let data = structure::in_order(&schema, data);
         Ok((schema, data))
     }
 
@@ -133,6 +136,7 @@ impl Columns {
             drop: self.drop.clone(),
             one_hot: self.one_hot || auto,
             categorical: self.categorical.clone(),
+            series: model.series().cloned(),
             dates: self.dates || auto,
             leave_out,
             target_kind,
@@ -140,10 +144,12 @@ impl Columns {
         })
     }
 
-    /// The columns to read as inputs. The auxiliary column is one of them until the model takes it out.
+    /// The columns to read as inputs. The auxiliary column is one of them until the model takes it out, and so is that of
+    /// the series.
     fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
-        let (features, own) = (self.features.as_ref()?, model.auxiliary_column());
-        Some(features.iter().chain(own.filter(|own| !features.contains(own))).cloned().collect())
+        let features = self.features.as_ref()?;
+        let own = model.auxiliary_column().into_iter().chain(model.series()).filter(|own| !features.contains(own));
+        Some(features.iter().chain(own).cloned().collect())
     }
 }
 

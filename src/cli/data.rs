@@ -6,6 +6,7 @@ use cagey::data::{
     Dataset, DateOrder, Header, Missing, Notes, ReadOptions, Schema, Split, TargetScale, TargetTransform,
     read_with_schema,
 };
+use cagey::fitted::structure;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
@@ -139,7 +140,9 @@ impl Splitting {
     }
 
     /// The rows held out, or all of them when no split is asked for.
-    pub fn scored(&self, data: Dataset) -> Result<Dataset> {
+    pub fn scored(&self, schema: &Schema, data: Dataset) -> Result<Dataset> {
+        // The order in which `fit` splits rows.
+        let data = structure::in_order(schema, data);
         Ok(match self.split(&data)? {
             Some(split) => data.subset(&split.test),
             None => data,

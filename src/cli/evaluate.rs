@@ -79,7 +79,7 @@ impl Evaluate {
             return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
         let more = ReadOptions { mix_unknown: true, ..ReadOptions::default() };
-        let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, more)?)?;
+        let data = self.splitting.scored(&fitted.schema, self.reading.read(path, &fitted.schema, true, more)?)?;
         fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(report::advise);
         if self.aggregation.all() {
             return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cagey::data::{ReadOptions, write_labelled, write_predictions};
+use cagey::data::{ReadOptions, TextColumns, write_predictions};
 use cagey::fitted::Ahead;
 use cagey::metrics::{Predictive, quantiles};
 use cagey::{Error, Result};
@@ -23,7 +23,8 @@ Examples:
   cagey fit sales.csv -o sales.cagey
   cagey forecast sales.cagey --horizon 24 -o forecast.csv
   cagey forecast sales.cagey --horizon 12 --levels 0.1,0.5,0.9
-  cagey forecast load.cagey --future weather.csv -o forecast.csv")]
+  cagey forecast load.cagey --future weather.csv -o forecast.csv
+  cagey forecast shops.cagey --horizon 12   # of `fit --series shop`: 12 rows of each shop")]
 pub struct Forecast {
     #[command(flatten)]
     model: Saved,
@@ -72,8 +73,12 @@ impl Forecast {
                 (self.reading.read(table, &fitted.schema, false, more)?, None)
             }
             (None, horizon) => {
-                let Ahead { column, labels, rows } = fitted.ahead(horizon.unwrap_or(1))?;
-                (rows, Some((column, labels)))
+                let Ahead { column, labels, series, rows } = fitted.ahead(horizon.unwrap_or(1))?;
+                let (names, cells): (Vec<String>, Vec<Vec<String>>) =
+                    std::iter::once((column, labels)).chain(series).unzip();
+                let record = |row: usize| cells.iter().map(|column| column[row].clone()).collect();
+                let labels = TextColumns::new(names, (0..rows.n).map(record).collect())?;
+                (rows, Some(labels))
             }
         };
         fitted.caution().iter().for_each(|caution| report::warn(caution));
@@ -92,10 +97,6 @@ impl Forecast {
             columns.extend(paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path)));
         }
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
-        let Some((column, labels)) = ahead else {
-            return write_predictions(&self.output, rows.columns.as_ref(), &columns);
-        };
-        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-        write_labelled(&self.output, None, Some((&column, &labels)), &columns)
+        write_predictions(&self.output, ahead.as_ref().or(rows.columns.as_ref()), &columns)
     }
 }

@@ -67,6 +67,9 @@ pub fn json(fitted: &Fitted) -> Value {
         "inputs": fitted.input_names(),
         "input_scale": fitted.input_scale,
         "target": fitted.schema.target,
+        "series": fitted.schema.series().map(|(_, column)| {
+            json!({ "column": column.name, "names": column.encoding.labels() })
+        }),
         "classes": fitted.schema.classes,
         "target_scale": fitted.target_scale,
         "training": training,
@@ -108,12 +111,18 @@ pub fn description(fitted: &Fitted) -> String {
     let mut data =
         vec![("kernel".into(), settings.kernel.clone()), ("inputs".into(), inputs), ("target".into(), target)];
     data.extend(warped(fitted, &names).map(|columns| ("transformed inputs".into(), columns)));
+    if let Some((_, column)) = fitted.schema.series() {
+        let labels = column.encoding.labels().unwrap_or_default();
+        let more = if labels.len() > MOST_LISTED { ", …" } else { "" };
+        let first = labels[..labels.len().min(MOST_LISTED)].join(", ");
+        data.push(("series".into(), format!("{} of `{}`: {first}{more}", labels.len(), column.name)));
+    }
     data.extend(settings.auxiliary_column.clone().map(|column| ("auxiliary column".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
         let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
-        let more = if paths.len() > MOST_PATHS { ", …" } else { "" };
-        data.push(("rows are in".into(), paths[..paths.len().min(MOST_PATHS)].join(", ") + more));
+        let more = if paths.len() > MOST_LISTED { ", …" } else { "" };
+        data.push(("rows are in".into(), paths[..paths.len().min(MOST_LISTED)].join(", ") + more));
     }
     data.push((
         "computed on".into(),
@@ -195,5 +204,5 @@ fn objective_in_words(summary: &Summary) -> String {
     format!("{:.6}{}", summary.loss, summary.loss_error.map(error).unwrap_or_default())
 }
 
-/// Most files that are listed.
-const MOST_PATHS: usize = 8;
+/// Most files, or series, that are listed.
+const MOST_LISTED: usize = 8;

@@ -20,6 +20,17 @@ pub struct TextColumns {
 }
 
 impl TextColumns {
+    /// Columns with these names and rows of cells.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a row has another number of cells.
+    pub fn new(names: Vec<String>, records: Vec<Vec<String>>) -> Result<Self> {
+        match records.iter().find(|row| row.len() != names.len()) {
+            Some(row) => Err(Error::shape("a row of text", format!("{} cells", names.len()), row.len().to_string())),
+            None => Ok(Self { names, records }),
+        }
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -30,6 +30,9 @@ pub enum Encoding {
     MonthFirst,
     /// One 0/1 feature for each category, in sorted order. No category is left out.
     OneHot(Vec<String>),
+    /// The place of its text among these, in sorted order: the series that a row belongs to. Another text has the place
+    /// after the last.
+    Series(Vec<String>),
 }
 
 /// A feature column of the training file.
@@ -114,13 +117,19 @@ impl Schema {
         self.features.iter().flat_map(Column::feature_names).collect()
     }
 
+    /// The column that tells series apart, and the number of its feature, if there are several series.
+    pub fn series(&self) -> Option<(usize, &Column)> {
+        let at = self.features.iter().position(|column| matches!(column.encoding, Encoding::Series(_)))?;
+        Some((self.features[..at].iter().map(Column::width).sum(), &self.features[at]))
+    }
+
     /// The problem that makes the schema invalid, if any. Files can contain anything.
     pub(crate) fn problem(&self) -> Option<String> {
         let distinct = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() == labels.len();
         let sound = |column: &Column| {
             column.index < self.width
                 && column.fill.is_none_or(f64::is_finite)
-                && column.encoding.categories().is_none_or(|all| !all.is_empty() && distinct(all))
+                && column.encoding.labels().is_none_or(|all| !all.is_empty() && distinct(all))
         };
         let classes = self.classes.as_ref().is_none_or(|classes| distinct(classes.labels()));
         let sound = self.target_index < self.width && self.features.iter().all(sound) && classes;
@@ -181,6 +190,14 @@ impl Encoding {
     /// The number of features that the column becomes, beside the one that says where cells are missing.
     pub fn width(&self) -> usize {
         self.categories().map_or(1, <[String]>::len)
+    }
+
+    /// The texts that a column of texts has.
+    pub fn labels(&self) -> Option<&[String]> {
+        match self {
+            Self::OneHot(labels) | Self::Series(labels) => Some(labels),
+            _ => None,
+        }
     }
 
     /// The categories of a column that becomes one feature for each.

@@ -13,7 +13,8 @@ use crate::models::registry::Registry;
 use crate::models::start::mean_for;
 use crate::params::Belief;
 
-/// Builds the model that settings describe, with initial values, priors, bounds and fixed parameters.
+/// Builds the model that settings describe, with initial values, priors, bounds and fixed parameters. The kernel is
+/// within each series, if the input with the number `series` tells several apart.
 ///
 /// # Errors
 /// Errors in the kernel's text, in the model's options and in the names of parameters.
@@ -23,10 +24,18 @@ pub fn build(
     likelihood: Box<dyn Likelihood>,
     context: &Context,
     units: &Units,
+    series: Option<usize>,
     registry: &Registry,
 ) -> Result<Box<dyn GpModel>> {
     let (data, names) = (context.data, context.names);
-    let mut kernel = text::parse_named(&settings.kernel, names, &registry.kernels)?;
+    let mut kernel = match series {
+        None => text::parse_named(&settings.kernel, names, &registry.kernels)?,
+        Some(at) => {
+            let mut names = names.to_vec();
+            names.remove(at);
+            text::parse_named(&settings.kernel, &names, &registry.kernels)?.within(at, data.d)?
+        }
+    };
     kernel.spread_periods(data.d);
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
@@ -35,6 +44,9 @@ pub fn build(
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
     let mut model = options.build(parts, context)?;
     model.start(data, &units.of_user());
+    if let Some(at) = series {
+        structure::start_within(&mut *model, data, at);
+    }
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
             parameter.give(&[value])?;

@@ -1,17 +1,20 @@
 //! The rows after those of a series.
 
 use super::Fitted;
+use super::structure::inputs;
 use crate::data::calendar::{Step, written};
 use crate::data::{Dataset, Encoding};
 use crate::error::{Error, Result};
 
-/// Rows after the last one that a model has seen.
+/// Rows after the last one that a model has seen; of several series, those of each after its own last one.
 #[derive(Debug, Clone)]
 pub struct Ahead {
     /// The name of the column that goes on.
     pub column: String,
     /// Its values: ISO dates, or numbers.
     pub labels: Vec<String>,
+    /// The name of the column that tells series apart, and its values.
+    pub series: Option<(String, Vec<String>)>,
     /// The rows, as [`Fitted::predict`] takes them.
     pub rows: Dataset,
 }
@@ -24,8 +27,8 @@ impl Fitted {
     /// [`Error::Usage`] for a model with other inputs than a date or a number, and for one whose file does not hold its
     /// rows; [`Error::Data`] for rows without a spacing.
     pub fn ahead(&self, horizon: usize) -> Result<Ahead> {
-        let [column] = self.schema.features.as_slice() else {
-            let names: Vec<String> = self.schema.features.iter().map(|column| format!("`{}`", column.name)).collect();
+        let [column] = inputs(&self.schema).collect::<Vec<_>>()[..] else {
+            let names: Vec<String> = inputs(&self.schema).map(|column| format!("`{}`", column.name)).collect();
             return Err(Error::Usage(format!(
                 "a forecast goes on along one input, and this model has {}: write their future values into a table and \
                  predict its rows",
@@ -48,26 +51,48 @@ impl Fitted {
                            the forecast into a table and predict its rows";
             return Err(Error::Usage(problem.into()));
         }
-        let mut x = self.input_scale.invert(&self.data.x)?;
-        x.sort_unstable_by(f64::total_cmp);
-        x.dedup();
-        let none =
-            || Error::Data(format!("the rows have one value of `{}`, and a forecast needs a spacing", column.name));
-        let last = *x.last().ok_or_else(none)?;
-        let (values, labels) = if dates {
-            let values = Step::of(&x).ok_or_else(none)?.after(last, horizon);
-            let labels = written(&values);
-            (values, labels)
-        } else {
-            let mut gaps: Vec<f64> = x.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            gaps.sort_unstable_by(f64::total_cmp);
-            let gap = *gaps.get(gaps.len() / 2).ok_or_else(none)?;
-            // Rounding of the scale, which would show in the last digits.
-            let unit = 10f64.powf((gap.abs().max(1e-9 * last.abs()).log10() - 9.0).floor());
-            let values: Vec<f64> = (1..=horizon).map(|i| ((last + i as f64 * gap) / unit).round() * unit).collect();
-            let labels = values.iter().map(|value| crate::params::shown(*value)).collect();
-            (values, labels)
+        let none = |of: &str| {
+            let problem = format!("the rows{of} have one value of `{}`, and a forecast needs a spacing", column.name);
+            Error::Data(problem + ": write the times of the forecast into a table and predict its rows")
         };
-        Ok(Ahead { column: column.name.clone(), labels, rows: self.table(&values)? })
+        let (x, name) = (self.input_scale.invert(&self.data.x)?, column.name.clone());
+        let Some((at, of)) = self.schema.series() else {
+            let (values, labels) = following(x, horizon, dates).ok_or_else(|| none(""))?;
+            return Ok(Ahead { column: name, labels, series: None, rows: self.table(&values)? });
+        };
+        let (mut labels, mut names, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, series) in of.encoding.labels().into_iter().flatten().enumerate() {
+            // Numbers of series are whole but for rounding.
+            let own = x.chunks(2).filter(|row| row[at].round() == number as f64).map(|row| row[1 - at]);
+            let own: Vec<f64> = own.collect();
+            if own.is_empty() {
+                continue;
+            }
+            let next = following(own, horizon, dates).ok_or_else(|| none(&format!(" of the series `{series}`")))?;
+            rows.extend(next.0.iter().flat_map(|t| if at == 0 { [number as f64, *t] } else { [*t, number as f64] }));
+            labels.extend(next.1);
+            names.extend(vec![series.clone(); horizon]);
+        }
+        Ok(Ahead { column: name, labels, series: Some((of.name.clone(), names)), rows: self.table(&rows)? })
     }
+}
+
+/// The values that follow the last one in the spacing of all, and how they are written; none without a spacing.
+fn following(mut x: Vec<f64>, horizon: usize, dates: bool) -> Option<(Vec<f64>, Vec<String>)> {
+    x.sort_unstable_by(f64::total_cmp);
+    x.dedup();
+    let last = *x.last()?;
+    if dates {
+        let values = Step::of(&x)?.after(last, horizon);
+        let labels = written(&values);
+        return Some((values, labels));
+    }
+    let mut gaps: Vec<f64> = x.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    let gap = *gaps.get(gaps.len() / 2)?;
+    // Rounding of the scale, which would show in the last digits.
+    let unit = 10f64.powf((gap.abs().max(1e-9 * last.abs()).log10() - 9.0).floor());
+    let values: Vec<f64> = (1..=horizon).map(|i| ((last + i as f64 * gap) / unit).round() * unit).collect();
+    let labels = values.iter().map(|value| crate::params::shown(*value)).collect();
+    Some((values, labels))
 }

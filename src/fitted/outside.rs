@@ -21,7 +21,10 @@ impl Fitted {
             let outside = x[input..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[input])).count();
             outside as f64 / (x.len() / d) as f64
         };
-        let shares = (0..d).map(|input| (input, share(input))).filter(|(_, share)| *share >= 0.5);
+        let shares = (0..d)
+            .filter(|input| !self.tells_apart(*input))
+            .map(|input| (input, share(input)))
+            .filter(|(_, share)| *share >= 0.5);
         // Of equal shares, the first.
         shares.reduce(|best, found| if found.1 > best.1 { found } else { best })
     }
@@ -34,13 +37,20 @@ impl Fitted {
         let (x, _) = self.standardise(data)?;
         let (d, names) = (self.data.d, self.input_names());
         let (ranges, user) = (self.ranges(), self.input_ranges());
-        let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
+        let inputs: Vec<usize> = (0..d).filter(|input| !self.tells_apart(*input)).collect();
+        let rows = x.chunks(d).filter(|row| inputs.iter().any(|at| is_beyond(row[*at], ranges[*at])));
         let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
-        for (column, name) in names.into_iter().enumerate() {
+        for column in inputs {
+            let name = names[column].clone();
             let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
             outside.inputs.extend((count > 0).then_some((name, count, user[column])));
         }
         Ok(outside)
+    }
+
+    /// Whether an input has numbers of series.
+    fn tells_apart(&self, input: usize) -> bool {
+        self.schema.series().is_some_and(|(series, _)| series == input)
     }
 
     /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.

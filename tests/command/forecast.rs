@@ -209,3 +209,79 @@ fn counts_over_time_are_fitted_by_their_state_space() {
     let other = ["fit", "counts.csv", "--likelihood", "student-t", "--model", "state-space", "-o", "n.cagey"];
     folder.fails(2, &[&other[..], &["--kernel", "matern32"]].concat(), &["log-concave", "student-t"]);
 }
+
+/// A table of three shops over the same months, one shop after another; the last opens late.
+fn shops(rows: std::ops::Range<usize>) -> String {
+    let mut table = "shop,month,sales\n".to_string();
+    for (shop, (name, first)) in [("east", 0), ("north", 0), ("west", 24)].into_iter().enumerate() {
+        for i in rows.clone().filter(|i| *i >= first) {
+            let own = (1.0 + 0.5 * shop as f64) * value(i) + 5.0 * ((i * (shop + 3)) as f64 * 0.21).sin();
+            table += &format!("{name},{},{own}\n", month(i));
+        }
+    }
+    table
+}
+
+#[test]
+fn several_series_share_a_kernel_and_have_functions_of_their_own() {
+    let folder = Folder::new();
+    folder.write("shops.csv", shops(0..60));
+    let fit = ["fit", "shops.csv", "-o", "m.cagey", "--series", "shop"];
+    let fitted = folder.json(&[&fit[..], &["--season", "year", "--json"]].concat());
+    let season = "periodic(period=1.0, fix=period) * wiener";
+    let members = fitted["average"].as_array().unwrap();
+    assert!(members.iter().all(|member| member["kernel"].as_str().unwrap().contains(season)), "{members:?}");
+    let told = folder.json(&["inspect", "m.cagey", "--json"]);
+    assert_eq!(told["series"]["names"], serde_json::json!(["east", "north", "west"]));
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("3 of `shop`: east, north, west"));
+
+    let forecast = folder.ok(&["forecast", "m.cagey", "--horizon", "12"]);
+    let labels: Vec<String> = forecast.lines().skip(1).map(|line| line.split(',').take(2).collect()).collect();
+    let expected = |name: &str| (60..72).map(|i| month(i) + name).collect::<Vec<_>>();
+    assert_eq!(labels, [expected("east"), expected("north"), expected("west")].concat());
+    assert!(forecast.starts_with("month,shop,mean,sd,"), "{forecast}");
+    let mean = numbers(&forecast, "mean");
+    folder.write("next.csv", shops(60..72));
+    let scores = folder.json(&["evaluate", "m.cagey", "next.csv", "--json"]);
+    assert!(scores["rmse"].as_f64().unwrap() < 12.0, "{scores}");
+    // The same rows in a table, in its own order, have the same predictions.
+    let predicted = numbers(&folder.ok(&["predict", "m.cagey", "next.csv"]), "mean");
+    mean.iter().zip(&predicted).for_each(|(a, b)| assert!((a - b).abs() < 1e-6 * b.abs(), "{a} {b}"));
+    // Of a new series, it predicts what it expects of any, and says so.
+    folder.write("new.csv", "shop,month\nsouth,2006-01-01\neast,2005-01-01\n");
+    let new = folder.run(&["predict", "m.cagey", "new.csv"]);
+    let told = ["the series `south`", "any series", "1 in `month`"];
+    assert!(told.iter().all(|words| new.err.contains(words)) && !new.err.contains("in `shop`"), "{}", new.err);
+    let sds = numbers(&new.out, "sd");
+    assert!(sds[0] > 3.0 * sds[1], "{sds:?}");
+
+    folder.ok(&["plot", "m.cagey", "--horizon", "12", "-o", "f.svg"]);
+    assert!(["east", "north", "west"].iter().all(|name| folder.read("f.svg").contains(name)));
+    folder.ok(&["plot", "m.cagey", "--series", "west", "--kind", "components", "-o", "g.svg"]);
+    folder.fails(2, &["plot", "m.cagey", "--series", "south", "-o", "h.svg"], &["--series south", "east, north, west"]);
+    folder.fails(1, &["fit", "shops.csv", "--series", "place"], &["place", "shop"]);
+    let sparse = [&fit[..], &["--model", "sgpr"]].concat();
+    folder.fails(2, &sparse, &["several series", "exact, state-space, laplace", "--model state-space"]);
+}
+
+#[test]
+fn the_last_rows_of_several_series_are_the_last_in_time() {
+    let folder = Folder::new();
+    folder.write("shops.csv", shops(0..48));
+    let kernel = ["--series", "shop", "--kernel", "wiener + matern12"];
+    let fit = [&["fit", "shops.csv", "-o", "m.cagey", "--json", "--model", "state-space"], &kernel[..]].concat();
+    let fitted = folder.json(&[&fit[..], &["--holdout-last", "0.25"]].concat());
+    let scored = folder.json(&["evaluate", "m.cagey", "shops.csv", "--holdout-last", "0.25", "--json"]);
+    assert!((fitted["scores"]["rmse"].as_f64().unwrap() - scored["rmse"].as_f64().unwrap()).abs() < 1e-9);
+    let next = folder.ok(&["forecast", "m.cagey", "--horizon", "1"]);
+    // 120 rows of three shops: all end in the same month, or one before.
+    assert!(next.lines().skip(1).all(|line| line.starts_with("2004-0") || line.starts_with("2004-1")), "{next}");
+    // The exact model has the same numbers.
+    let dense = [&["fit", "shops.csv", "-o", "d.cagey", "--json", "--model", "exact"], &kernel[..]].concat();
+    let (dense, fast) = (folder.json(&dense), folder.json(&fit));
+    assert!((dense["loss"].as_f64().unwrap() - fast["loss"].as_f64().unwrap()).abs() < 1e-4, "{dense} {fast}");
+    let compared = folder.json(&[&["compare", "shops.csv", "--rolling", "1", "--json"], &kernel[..]].concat());
+    let names: Vec<&str> = compared.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let all = ["(mean)", "(seasonal naive)", "(smoothing)"];
+    assert!(all.iter().all(|name| names.contains(name)), "{names:?}");
+}

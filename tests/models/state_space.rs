@@ -45,9 +45,17 @@ const KERNELS: [&str; 22] = [
 ];
 
 fn pair(text: &str) -> (StateSpaceGp, ExactGp) {
-    let kernel = Kernel::parse(text, 1).unwrap();
+    of_kernel(Kernel::parse(text, 1).unwrap(), 1)
+}
+
+/// The same for several series, which the second column tells apart.
+fn pair_of_series(text: &str) -> (StateSpaceGp, ExactGp) {
+    of_kernel(Kernel::parse(text, 1).unwrap().within(1, 2).unwrap(), 2)
+}
+
+fn of_kernel(kernel: Kernel, d: usize) -> (StateSpaceGp, ExactGp) {
     let mut fast = StateSpaceGp::new(kernel).unwrap();
-    fast.prior.mean = Mean::named("linear", 1).unwrap();
+    fast.prior.mean = Mean::named("linear", d).unwrap();
     fast.likelihood.noise.set(&[0.05]).unwrap();
     let StateSpaceGp { prior, likelihood } = fast.clone();
     (fast, ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood })
@@ -77,27 +85,45 @@ fn times(data: &Observations) -> Vec<f64> {
     all
 }
 
-/// Cut-off harmonics count in single digits of the noise's precision.
+/// Such rows of three series.
+fn rows_of_series(n: usize, seed: u64) -> Observations {
+    let (all, mut state) = (rows(n, seed), seed);
+    let mut number = || ((noise(&mut state) + 0.5) * 3.0).floor() - 1.0;
+    let x = all.x.iter().flat_map(|t| [*t, number()]).collect();
+    Observations::new(x, 2, all.y.to_vec(), all.auxiliary.clone().map(|noise| noise.to_vec())).unwrap()
+}
+
+/// Times of these series, and of one that is new.
+fn times_of_series(data: &Observations) -> Vec<f64> {
+    let mut all: Vec<f64> = (0..12).flat_map(|i| [-0.1 + 0.7 * f64::from(i), f64::from(i % 4) - 1.0]).collect();
+    all.extend([data.x[0], data.x[1], data.x[6], data.x[7], 15.0, 0.0]);
+    all
+}
+
 fn compare(text: &str, data: &Observations) {
+    same_numbers(text, pair(text), data, &times(data));
+}
+
+/// Cut-off harmonics count in single digits of the noise's precision.
+fn same_numbers(text: &str, (fast, dense): (StateSpaceGp, ExactGp), data: &Observations, x: &[f64]) {
     let tolerance = if text.contains("periodic") { 1e-5 } else { 1e-8 };
-    let (fast, dense) = pair(text);
+    let summands = fast.prior.kernel.summands().len();
     let batch = data.batch(&Scope::new(F64).unwrap());
     let (a, b) = (fit::evaluate(&fast, F64, &batch).unwrap(), fit::evaluate(&dense, F64, &batch).unwrap());
     assert_close(&format!("{text}: objective"), &[a.loss], &[b.loss], tolerance);
     assert_close(&format!("{text}: gradient"), &a.gradient, &b.gradient, tolerance);
     let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data.clone()).unwrap());
-    let x = times(data);
-    let (a, b) = (fast.predict(&x).unwrap(), dense.predict(&x).unwrap());
+    let (a, b) = (fast.predict(x).unwrap(), dense.predict(x).unwrap());
     assert_close(&format!("{text}: mean"), &a.mean, &b.mean, tolerance);
     assert_close(&format!("{text}: variance"), &a.variance, &b.variance, tolerance);
-    let (a, b) = (fast.predict_joint(&x).unwrap(), dense.predict_joint(&x).unwrap());
+    let (a, b) = (fast.predict_joint(x).unwrap(), dense.predict_joint(x).unwrap());
     assert_close(&format!("{text}: joint mean"), &a.mean, &b.mean, tolerance);
     assert_close(&format!("{text}: covariance"), &a.covariance, &b.covariance, tolerance);
     let (a, b) = (fast.leave_one_out(), dense.leave_one_out());
     assert_close(&format!("{text}: left-out means"), &a.mean, &b.mean, tolerance);
     assert_close(&format!("{text}: left-out variances"), &a.variance, &b.variance, tolerance);
-    for summand in 0..fast.data().d {
-        let (a, b) = (fast.predict_component(summand, &x).unwrap(), dense.predict_component(summand, &x).unwrap());
+    for summand in 0..summands {
+        let (a, b) = (fast.predict_component(summand, x).unwrap(), dense.predict_component(summand, x).unwrap());
         assert_close(&format!("{text}: component mean"), &a.mean, &b.mean, tolerance);
         assert_close(&format!("{text}: component variance"), &a.variance, &b.variance, tolerance);
     }
@@ -117,6 +143,40 @@ proptest! {
     fn it_is_the_exact_model_for_any_rows(n in 1..400usize, seed in any::<u64>(), which in 0..KERNELS.len()) {
         compare(KERNELS[which], &rows(n.max(8), seed));
     }
+}
+
+#[test]
+fn several_series_have_the_numbers_of_the_exact_model() {
+    for (k, text) in KERNELS.into_iter().enumerate() {
+        let data = rows_of_series(70, 3 + k as u64);
+        same_numbers(text, pair_of_series(text), &data, &times_of_series(&data));
+    }
+}
+
+#[test]
+fn the_evidence_of_several_series_is_the_sum_of_theirs() {
+    let (data, text) = (rows_of_series(80, 4), KERNELS[14]);
+    let (mut model, mut single) = (pair_of_series(text).0, pair(text).0);
+    (model.prior.mean, single.prior.mean) = (Mean::Zero, Mean::Zero);
+    let whole = model.posterior(F64, data.clone()).unwrap();
+    let (mut sum, mut found) = (0.0, 0);
+    for number in [-1.0, 0.0, 1.0] {
+        let own: Vec<usize> = (0..80).filter(|row| data.x[2 * row + 1] == number).collect();
+        let own = data.gather(&own).unwrap();
+        let t: Vec<f64> = own.x.iter().step_by(2).copied().collect();
+        let noise = own.auxiliary.clone().map(|noise| noise.to_vec());
+        let alone = single.posterior(F64, Observations::new(t, 1, own.y.to_vec(), noise).unwrap()).unwrap();
+        sum += alone.evidence();
+        found += own.n();
+        let (a, b) = (whole.predict(&[1.3, number]).unwrap(), alone.predict(&[1.3]).unwrap());
+        assert_close("mean", &a.mean, &b.mean, 1e-9);
+        assert_close("variance", &a.variance, &b.variance, 1e-9);
+    }
+    assert_eq!(found, 80);
+    assert_close("evidence", &[whole.evidence()], &[sum], 1e-9);
+    // Nothing is known of a new series.
+    let new = whole.predict(&[1.3, 5.0]).unwrap();
+    assert!(new.mean[0] == 0.0 && new.variance[0] > whole.predict(&[1.3, 0.0]).unwrap().variance[0]);
 }
 
 #[test]
@@ -213,9 +273,28 @@ fn later_rows_update_it_and_earlier_ones_too() {
 }
 
 #[test]
+fn rows_of_one_of_several_series_update_it() {
+    let all = rows_of_series(60, 5);
+    let (model, x) = (pair_of_series(KERNELS[1]).0, times_of_series(&all));
+    let whole = model.posterior(F64, all.clone()).unwrap();
+    let later = |row: &usize| all.x[2 * row] > 1.5 && all.x[2 * row + 1] == 0.0;
+    let (second, first): (Vec<usize>, Vec<usize>) = (0..60).partition(later);
+    let part = model.posterior(F64, all.gather(&first).unwrap()).unwrap();
+    let both = part.condition(&all.gather(&second).unwrap()).unwrap();
+    assert!(second.len() > 5);
+    assert_close("evidence", &[both.evidence()], &[whole.evidence()], 1e-9);
+    let (a, b) = (both.predict(&x).unwrap(), whole.predict(&x).unwrap());
+    assert_close("mean", &a.mean, &b.mean, 1e-9);
+    assert_close("variance", &a.variance, &b.variance, 1e-9);
+}
+
+#[test]
 fn residuals_have_the_correlations_of_the_exact_model() {
-    let data = rows(40, 9);
-    let (fast, dense) = pair(KERNELS[16]);
+    residuals(rows(40, 9), pair(KERNELS[16]));
+    residuals(rows_of_series(40, 9), pair_of_series(KERNELS[16]));
+}
+
+fn residuals(data: Observations, (fast, dense): (StateSpaceGp, ExactGp)) {
     let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data.clone()).unwrap());
     let variance = dense.leave_one_out().variance;
     // The covariance R Rᵀ of residuals R z does not depend on which square root R is.
@@ -237,6 +316,8 @@ fn posteriors_keep_their_promises() {
     for text in [KERNELS[1], KERNELS[14]] {
         check_posterior(text, &pair(text).0.posterior(F64, data.clone()).unwrap(), &[0.3, -0.05, 1.2, 7.5], 1);
     }
+    let of_series = pair_of_series(KERNELS[14]).0.posterior(F64, rows_of_series(50, 2)).unwrap();
+    check_posterior("series", &of_series, &[0.3, 0.0, -0.05, 1.0, 1.2, 0.0, 7.5, 4.0], 2);
 }
 
 #[test]
@@ -327,6 +408,26 @@ fn counts_and_classes_have_the_numbers_of_the_dense_approximation() {
         assert_close(&format!("{name}: left-out means"), &a.mean, &b.mean, 1e-5);
         assert_close(&format!("{name}: left-out variances"), &a.variance, &b.variance, 1e-5);
     }
+}
+
+#[test]
+fn counts_of_several_series_have_the_numbers_of_the_dense_approximation() {
+    let (one, _, times) = of_targets("poisson(exp)", KERNELS[1], 60);
+    let x = times.x.iter().enumerate().flat_map(|(i, t)| [*t, (i % 3) as f64]).collect();
+    let auxiliary = times.auxiliary.clone().map(|values| values.to_vec());
+    let data = Observations::new(x, 2, times.y.to_vec(), auxiliary).unwrap();
+    let kernel = Kernel::parse(KERNELS[1], 1).unwrap().within(1, 2).unwrap();
+    let fast = StateSpaceLaplaceGp::boxed(kernel.into(), one.likelihood).unwrap();
+    let dense = LaplaceGp::boxed(fast.prior.clone(), fast.likelihood.clone());
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    let (a, b) = (fit::evaluate(&fast, F64, &batch).unwrap(), fit::evaluate(&dense, F64, &batch).unwrap());
+    assert_close("objective", &[a.loss], &[b.loss], 1e-8);
+    assert_close("gradient", &a.gradient, &b.gradient, 1e-5);
+    let (fast, dense) = (fast.posterior(F64, data.clone()).unwrap(), dense.posterior(F64, data).unwrap());
+    let x = [0.3, 0.0, 1.1, 2.0, 9.0, 1.0, 0.3, 4.0];
+    let (a, b) = (fast.predict(&x).unwrap(), dense.predict(&x).unwrap());
+    assert_close("mean", &a.mean, &b.mean, 1e-6);
+    assert_close("variance", &a.variance, &b.variance, 1e-6);
 }
 
 /// What is left without a row's site is nearly the posterior of a model that never saw the row, and nothing of the row.

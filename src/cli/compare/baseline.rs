@@ -73,7 +73,7 @@ impl Baseline {
                 let predictions = match self {
                     Self::Mean => vec![scale.predictive(0.0, 1.0); test.n],
                     Self::Ridge => ridge(&scale, settings.auxiliary_column.as_deref(), train, test)?,
-                    Self::Naive => naive(&scale, structure::periods(schema, train).last().copied(), train, test)?,
+                    Self::Naive => naive_of_each(&scale, schema, train, test)?,
                     Self::Smoothing => smoothing(settings.target_transform, schema, train, test)?,
                 };
                 score_predictive(test.y.as_deref().unwrap_or_default(), &predictions)?
@@ -81,6 +81,18 @@ impl Baseline {
         };
         Ok((scored, start.elapsed().as_secs_f64()))
     }
+}
+
+/// The forecasts of each series from its own rows; of a series without rows, the mean of all.
+fn naive_of_each(scale: &TargetScale, schema: &Schema, train: &Dataset, test: &Dataset) -> Result<Vec<Predictive>> {
+    let (period, known) = (structure::periods(schema, train).last().copied(), structure::apart(schema, train));
+    let mut all = vec![scale.predictive(0.0, 1.0); test.n];
+    for (number, rows, test) in structure::apart(schema, test) {
+        if let Some((.., train)) = known.iter().find(|(known, ..)| *known == number) {
+            rows.into_iter().zip(naive(scale, period, train, &test)?).for_each(|(row, own)| all[row] = own);
+        }
+    }
+    Ok(all)
 }
 
 fn naive(scale: &TargetScale, period: Option<f64>, train: &Dataset, test: &Dataset) -> Result<Vec<Predictive>> {

@@ -125,7 +125,8 @@ impl Compare {
             self.models.iter().cloned().map(Some).collect()
         };
         // Of a series, the default is that of `fit`.
-        let forecast = self.folds.is_rolling() && schema.features.len() == 1 && data.d == 1;
+        let inputs = data.d - usize::from(schema.series().is_some());
+        let forecast = self.folds.is_rolling() && inputs == 1;
         let rows = splits[0].train.len();
         let auto = forecast && structure::suits(schema, data) && self.models.is_empty();
         let auto = auto && self.model.takes_structure(&likelihood, rows, &self.training);

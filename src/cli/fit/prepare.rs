@@ -65,6 +65,7 @@ impl Fit {
     /// Prepares a training from tables that stay with their ranks.
     pub(super) fn prepare_shards(&self) -> Result<Prepared> {
         self.splitting.refuse_apart()?;
+        self.refuse_series()?;
         if self.rows_file.is_some() {
             return Err(Error::Usage("--rows-file is for one table; with --shards leave it out".into()));
         }
@@ -95,6 +96,10 @@ impl Fit {
     /// Prepares a training on a table that was read.
     pub fn prepare(&self, schema: Schema, mut data: Dataset) -> Result<Prepared> {
         let notes = std::mem::take(&mut data.notes);
+        if let Some((_, column)) = schema.series() {
+            let count = column.encoding.labels().map_or(0, <[String]>::len);
+            report::say(&format!("{count} series of `{}`: one kernel, and a function for each", column.name));
+        }
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
@@ -121,6 +126,13 @@ impl Fit {
         let began = Instant::now();
         let plan = Plan::new(schema, &train, settings, config.seed, crate::cli::registry());
         self.prepared(plan, config, began, test, notes)
+    }
+
+    fn refuse_series(&self) -> Result<()> {
+        match self.model.series() {
+            Some(_) => Err(Error::Usage("--series is for one table in memory".into())),
+            None => Ok(()),
+        }
     }
 
     /// Whether structural kernels may be the default for so many rows: if nothing else is asked.
@@ -159,6 +171,7 @@ impl Fit {
 
     /// Prepares a training from a file of rows: the one given, or one made from the table.
     pub(super) fn prepare_on_disk(&self, table: &Path) -> Result<Prepared> {
+        self.refuse_series()?;
         let name = kinds::kind_for_file(self.model.model.as_deref())?.name;
         if self.splitting.split_mask.is_some() {
             return Err(Error::Usage(

@@ -38,6 +38,10 @@ pub struct ModelOptions {
     /// or periods in units of the input, separated by commas; with the kernel `auto`
     #[arg(long, value_delimiter = ',', value_name = "SEASONS", conflicts_with = "kernel")]
     season: Vec<String>,
+    /// Column that tells several series in the table apart: they share the kernel and its parameters, and each has a
+    /// function of its own
+    #[arg(long, value_name = "COLUMN")]
+    series: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
@@ -116,7 +120,8 @@ auto: the same for series, with structural kernels: a trend that walks
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
-  constant, white, wiener(order=1 or 2); projection(kernel, dim=2) of any of them
+  constant, white, wiener(order=1 or 2); projection(kernel, dim=2) of any of them;
+  same(dims=[c]): 1 for rows with the same value of a column, 0 for others
   (periodic_norm and cosine_norm are covariances of one column only)
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
 or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not
@@ -255,10 +260,15 @@ impl ModelOptions {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 
-    /// The names of the model's inputs: all of a table but the auxiliary column.
+    /// The column that tells several series apart.
+    pub fn series(&self) -> Option<&String> {
+        self.series.as_ref()
+    }
+
+    /// The names of the inputs of the kernel: all of a table but the auxiliary column and that of the series.
     pub fn inputs(&self, schema: &Schema) -> Vec<String> {
         let names = schema.feature_names();
-        names.into_iter().filter(|name| Some(name) != self.auxiliary_column()).collect()
+        names.into_iter().filter(|name| ![self.auxiliary_column(), self.series()].contains(&Some(name))).collect()
     }
 
     /// The kind of model for a number of rows.

@@ -6,6 +6,7 @@ use cagey::data::calendar;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::fitted::structure::is_dated;
+use cagey::kernels::Kernel;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
@@ -16,33 +17,36 @@ use rayon::prelude::*;
 use super::super::data::targets;
 use super::{Grid, evenly, training, two_classes};
 
-/// Training and held-out points, and a grid over both.
-struct Axis {
-    training: (Vec<f64>, Vec<f64>),
-    held_out: (Vec<f64>, Vec<f64>),
-    grid: Vec<f64>,
-    standardised: Vec<f64>,
+/// Training and held-out points, and a grid over both; of several series, those of one.
+pub(super) struct Axis {
+    pub training: (Vec<f64>, Vec<f64>),
+    pub held_out: (Vec<f64>, Vec<f64>),
+    pub grid: Vec<f64>,
+    pub standardised: Vec<f64>,
     /// The last training row, where a forecast begins.
     begins: Option<f64>,
     /// How its values are written.
-    ticks: Option<Ticks>,
+    pub ticks: Option<Ticks>,
 }
 
 impl Axis {
-    fn new(fitted: &Fitted, data: Option<&Dataset>, Grid { points, horizon }: Grid) -> Result<Self> {
-        let training = training(fitted)?;
+    pub fn new(fitted: &Fitted, data: Option<&Dataset>, Grid { points, horizon, series }: Grid) -> Result<Self> {
+        let only = Only { at: fitted.schema.series().map(|(at, _)| at), number: series.unwrap_or_default() as f64 };
+        let training = only.rows(training(fitted)?);
         let held_out = match data {
-            Some(data) => (data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec()),
+            Some(data) => only.rows((data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec())),
             None => (Vec::new(), Vec::new()),
         };
-        let ranges = fitted.input_ranges();
-        let ahead = horizon.map(|horizon| fitted.ahead(horizon)).transpose()?.map(|ahead| ahead.rows.x);
+        let ranges = fitted.input_ranges().into_iter().enumerate().filter(|(column, _)| Some(*column) != only.at);
+        let ranges: Vec<[f64; 2]> = ranges.map(|(_, range)| range).collect();
+        let ahead = horizon.map(|horizon| fitted.ahead(horizon)).transpose()?;
+        let ahead = ahead.map(|ahead| only.rows((ahead.rows.x, vec![0.0; ahead.rows.n])).0);
         let begins = ahead.as_ref().map(|_| training.0.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten()).chain(ahead.iter().flatten());
         let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
-        let standardised = fitted.input_scale.apply(&grid)?;
+        let standardised = fitted.input_scale.apply(&only.with(&grid))?;
         let ticks = is_dated(&fitted.schema).then_some(calendar::ticks as Ticks);
         Ok(Self { training, held_out, grid, standardised, begins, ticks })
     }
@@ -54,6 +58,32 @@ impl Axis {
 
     fn points(&self) -> [Points<'_>; 2] {
         [&self.training, &self.held_out].map(|(x, y)| Points { x, y })
+    }
+}
+
+/// One of several series: the column that tells them apart, if there are several, and its number.
+struct Only {
+    at: Option<usize>,
+    number: f64,
+}
+
+impl Only {
+    /// Its times and targets.
+    fn rows(&self, (x, y): (Vec<f64>, Vec<f64>)) -> (Vec<f64>, Vec<f64>) {
+        let Some(at) = self.at else { return (x, y) };
+        // Numbers of series are whole but for rounding.
+        let own = x.chunks(2).zip(y).filter(|(row, _)| row[at].round() == self.number);
+        own.map(|(row, y)| (row[1 - at], y)).unzip()
+    }
+
+    /// Rows of inputs at times.
+    fn with(&self, times: &[f64]) -> Vec<f64> {
+        let row = |t: &f64| match self.at {
+            None => vec![*t],
+            Some(0) => vec![self.number, *t],
+            Some(_) => vec![*t, self.number],
+        };
+        times.iter().flat_map(row).collect()
     }
 }
 
@@ -97,7 +127,7 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pat
         }
     };
     let [training, held_out] = axis.points();
-    let frame = Frame { title: "", x: &fitted.input_names()[0], y: &name, ticks: axis.ticks, ..Frame::default() };
+    let frame = Frame { title: "", x: &name_of_time(fitted), y: &name, ticks: axis.ticks, ..Frame::default() };
     Posterior1d { curve: &curve, training, held_out, mark: axis.mark(), frame }.save(path)
 }
 
@@ -121,7 +151,9 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
     let total = curve(&axis.grid, &fitted.calibrated(total));
     let exact = fitted.exact("drawing components")?;
     let summands = fitted.kernel().summands();
-    let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();
+    // Of several series, every component is within one.
+    let title = |kernel: &Kernel| kernel.shape().trim_end_matches(" * same").to_string();
+    let titles: Vec<String> = summands.iter().map(|kernel| title(kernel)).collect();
     let curves: Vec<Curve> = (0..summands.len())
         .map(|i| {
             let part = exact.predict_component(i, &axis.standardised)?;
@@ -140,9 +172,15 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
         training,
         held_out,
         mark: axis.mark(),
-        frame: Frame { title: "", x: &fitted.input_names()[0], y: &name, ticks: axis.ticks, ..Frame::default() },
+        frame: Frame { title: "", x: &name_of_time(fitted), y: &name, ticks: axis.ticks, ..Frame::default() },
     }
     .save(path)
+}
+
+/// The name of the input along the axis.
+pub(super) fn name_of_time(fitted: &Fitted) -> String {
+    let series = fitted.schema.series().map(|(_, column)| &column.name);
+    fitted.input_names().into_iter().find(|name| Some(name) != series).unwrap_or_default()
 }
 
 /// Marginals of standardised targets on a grid; known noise of rows has no meaning there and is left out.
@@ -152,7 +190,7 @@ fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
     marginals
 }
 
-fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {
+pub(super) fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {
     banded(x, quantiles(predictions, 0.5), |p| quantiles(predictions, p))
 }
 

@@ -3,6 +3,7 @@
 mod line;
 mod parts;
 mod quality;
+mod series;
 mod surface;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,9 @@ pub struct Plot {
     /// Also draw so many rows after the last one of a series, in steps of the data's own spacing
     #[arg(long, value_name = "ROWS", value_parser = values::count(1..=100_000))]
     horizon: Option<usize>,
+    /// Draw this one of several series; by default, the posterior of the first eight, and the components of the first
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     #[command(flatten)]
     shards: Shards,
     #[command(flatten)]
@@ -67,6 +71,8 @@ struct Grid {
     points: Option<usize>,
     /// Rows after the last one of a series.
     horizon: Option<usize>,
+    /// The number of one of several series.
+    series: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -92,15 +98,17 @@ impl Plot {
         output::check_figure(&self.output, &inputs)?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let data = match &self.data {
-            Some(path) => {
-                Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?)
-            }
+            Some(path) => Some(
+                self.splitting
+                    .scored(&fitted.schema, self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?,
+            ),
             None => self.splitting.refuse().map(|()| None)?,
         };
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
         // Training rows test error bars only if there are no leave-one-out predictions.
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
-        let grid = Grid { points: self.points, horizon: self.horizon };
+        let series = self.series.as_ref().map(|name| series::number(&fitted, name)).transpose()?;
+        let grid = Grid { points: self.points, horizon: self.horizon, series };
         let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output);
         match &self.data {
             Some(path) => drawn.map_err(in_table(path)),
@@ -134,8 +142,8 @@ fn draw_kind(
     if of_one && let Some(heaviest) = fitted.members().first() {
         report::say(&format!("drawn of the heaviest member: {}", heaviest.name()));
     }
-    let names = fitted.input_names();
-    match (kind, names.len()) {
+    let inputs = fitted.input_names().len() - usize::from(fitted.schema.series().is_some());
+    match (kind, inputs) {
         (Kind::Calibration | Kind::Learning | Kind::Parts, _) if grid.horizon.is_some() => {
             Err(Error::Usage("--horizon is for --kind posterior and components, which draw over one input".into()))
         }
@@ -146,8 +154,11 @@ fn draw_kind(
         (Kind::Parts, _) => parts::draw(fitted, path),
         (Kind::Learning, _) => quality::learning(fitted, path),
         (Kind::Calibration, _) => quality::calibration(fitted, scored, path),
+        (Kind::Posterior, 1) if fitted.schema.series().is_some() && grid.series.is_none() => {
+            series::draw(fitted, new, grid, path)
+        }
         (Kind::Posterior, 1) => line::posterior(fitted, new, grid, path),
-        (Kind::Components, 1) => line::components(fitted, new, grid, path),
+        (Kind::Components, 1) => line::components(fitted, new, series::first(fitted, grid), path),
         (Kind::Posterior, 2) => surface::draw(fitted, new, grid.points, path),
         (Kind::Posterior, d) => Err(Error::Usage(format!(
             "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"

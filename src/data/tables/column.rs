@@ -30,6 +30,8 @@ pub(super) struct ColumnReader {
     fills: bool,
     /// Whether they could be, if asked for.
     fillable: bool,
+    /// Whether categories are series.
+    series: bool,
     /// How many cells were missing, how many were not, and the mean of these.
     gaps: usize,
     cells: usize,
@@ -105,7 +107,7 @@ impl Kind {
             Encoding::Date => Self::Date { order: options.date_order },
             Encoding::DayFirst => Self::Date { order: Some(DateOrder::Day) },
             Encoding::MonthFirst => Self::Date { order: Some(DateOrder::Month) },
-            Encoding::OneHot(categories) => {
+            Encoding::OneHot(categories) | Encoding::Series(categories) => {
                 let others = if options.mix_unknown { Others::Mixed(BTreeMap::new()) } else { Others::Refused };
                 Self::Category { codes: codes(categories), others }
             }
@@ -115,12 +117,17 @@ impl Kind {
 
 impl ColumnReader {
     fn new(index: usize, kind: Kind, fills: bool) -> Self {
-        Self { index, kind, fills, fillable: false, gaps: 0, cells: 0, mean: 0.0 }
+        Self { index, kind, fills, fillable: false, series: false, gaps: 0, cells: 0, mean: 0.0 }
     }
 
     /// A feature of training data.
     pub(super) fn feature(index: usize, kind: Kind, options: &ReadOptions) -> Self {
         Self { fillable: true, ..Self::new(index, kind, options.missing == Missing::Indicate) }
+    }
+
+    /// The column that tells series apart, of training data.
+    pub(super) fn series(index: usize) -> Self {
+        Self { series: true, ..Self::new(index, Kind::categories(), false) }
     }
 
     /// The target of training data.
@@ -145,7 +152,13 @@ impl ColumnReader {
 
     /// A feature with the encoding of the training data.
     pub(super) fn trained(index: usize, column: &Column, options: &ReadOptions) -> Self {
-        Self::new(index, Kind::trained(&column.encoding, options), column.fill.is_some())
+        let series = matches!(column.encoding, Encoding::Series(_));
+        Self { series, ..Self::new(index, Kind::trained(&column.encoding, options), column.fill.is_some()) }
+    }
+
+    /// Whether its texts are series.
+    pub(super) fn is_of_series(&self) -> bool {
+        self.series
     }
 
     /// The number for the cell of the current row.
@@ -196,7 +209,7 @@ impl ColumnReader {
     /// The column, and for categories the new code of each old one. Codes follow the first appearance while reading,
     /// and the sorted order afterwards.
     pub(super) fn finish(self, name: &str) -> (Column, Option<Vec<usize>>) {
-        let Self { index, kind, gaps, mean, .. } = self;
+        let Self { index, kind, series, gaps, mean, .. } = self;
         let filled = |fill| (gaps > 0).then_some(fill);
         let Kind::Category { codes, .. } = kind else {
             return (Column { name: name.into(), index, encoding: kind.encoding(), fill: filled(mean) }, None);
@@ -207,7 +220,8 @@ impl ColumnReader {
         for (new, (_, old)) in sorted.iter().enumerate() {
             renamed[*old] = new;
         }
-        let encoding = Encoding::OneHot(sorted.into_iter().map(|(category, _)| category).collect());
+        let labels = sorted.into_iter().map(|(category, _)| category).collect();
+        let encoding = if series { Encoding::Series(labels) } else { Encoding::OneHot(labels) };
         (Column { name: name.into(), index, encoding, fill: filled(0.0) }, Some(renamed))
     }
 

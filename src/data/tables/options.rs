@@ -98,6 +98,8 @@ pub struct ReadOptions {
     pub one_hot: bool,
     /// Columns that are categories even if they look like numbers, such as postal codes.
     pub categorical: Vec<String>,
+    /// The column that tells several series apart, one of the features: the number of a row's series.
+    pub series: Option<String>,
     /// Read dates and date-times as decimal years: ISO 8601, `01/31/1949`, `31 Jan 1949`, and months and quarters such
     /// as `1949-01` and `1960Q1`, which stand for their first day.
     pub dates: bool,

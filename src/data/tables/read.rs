@@ -57,6 +57,7 @@ impl Training {
             .iter()
             .chain(options.features.iter().flatten())
             .chain(&options.drop)
+            .chain(&options.series)
             .map(String::as_str)
             .collect();
         let dropped: HashSet<&str> = options.drop.iter().map(String::as_str).collect();
@@ -213,7 +214,7 @@ pub(super) fn read_again(
     let wanted: HashSet<&str> =
         schema.features.iter().map(|column| column.name.as_str()).chain([schema.target.as_str()]).collect();
     let places: HashSet<usize> = schema.features.iter().map(|column| column.index).collect();
-    let categories = schema.features.iter().filter_map(|column| column.encoding.categories());
+    let categories = schema.features.iter().filter_map(|column| column.encoding.labels());
     let categories = categories.chain(schema.classes.iter().map(Classes::labels)).flatten();
     let categories: HashSet<&str> = categories.map(String::as_str).collect();
     let mut table = open(origin, options, &|cells, _| {
@@ -248,6 +249,13 @@ fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
     let (rows, known) = (if rows == 1 { "1 row".into() } else { format!("{rows} rows") }, reader.categories());
     (!found.is_empty()).then(|| {
         let each = each.join(", ");
+        if reader.is_of_series() {
+            return format!(
+                "`{name}`: the model has no rows of the series {each}{more}; what it predicts for {rows} is what it \
+                 expects of any series, and knows nothing of these"
+            )
+            .into();
+        }
         format!(
             "`{name}`: the model was not trained with {each}{more}; for {rows} it predicts any of the {known} texts it \
              knows, each with the same weight"

@@ -39,7 +39,11 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
     let names = layout.by_name();
     let target = match &options.target {
         Some(name) => names.find(name)?,
-        None => layout.names.len().saturating_sub(1),
+        // The last column that is no series.
+        None => {
+            let series = |column: &usize| options.series.as_ref() == Some(&layout.names[*column]);
+            (0..layout.names.len()).rev().find(|column| !series(column)).unwrap_or_default()
+        }
     };
     let features = match &options.features {
         Some(wanted) => wanted.iter().map(|name| names.find(name)).collect::<Result<Vec<_>>>()?,
@@ -78,6 +82,13 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
         if column != target && !listed.contains(&column) {
             return Err(layout.error(format_args!("`{name}` is listed as categorical, but not as a feature")));
         }
+    }
+    if let Some(name) = &options.series
+        && !listed.contains(&names.find(name)?)
+    {
+        return Err(layout
+            .error(format_args!("`{name}` tells series apart, and is not an input"))
+            .about("ReadOptions::series"));
     }
     if features.is_empty() {
         return Err(layout.error(format_args!(

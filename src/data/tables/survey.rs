@@ -56,7 +56,8 @@ pub(super) fn survey(
         }
     }
     let of_target = tallies.pop().unwrap_or_default();
-    let listed = |column: usize| options.categorical.contains(&names[column]);
+    let series = |column: usize| options.series.as_ref() == Some(&names[column]);
+    let listed = |column: usize| options.categorical.contains(&names[column]) || series(column);
     let chosen = |column: usize| listed(column) || options.features.is_some();
     let layout = table.layout();
     let mut out = Vec::new();
@@ -73,16 +74,21 @@ pub(super) fn survey(
         out.extend(why.map(|why| (*column, why)));
     }
     // An index may be all there is: the time of a series.
-    if out.len() == features.len() {
+    let inputs = features.iter().filter(|column| !series(**column)).count();
+    if out.len() == inputs {
         out.retain(|(_, why)| *why != Why::Index);
     }
-    if out.len() == features.len() {
+    if out.len() == inputs {
         return Err(nothing_left(layout, &out));
     }
     let mut inputs = Vec::new();
     let mut read: Vec<(&str, Kind, &Tally)> = Vec::new();
     for (column, tally) in features.iter().zip(&tallies).filter(|(at, _)| !out.iter().any(|(gone, _)| gone == *at)) {
         let name = names[*column].as_str();
+        if series(*column) {
+            inputs.push(ColumnReader::series(*column));
+            continue;
+        }
         let kind = if listed(*column) { Kind::categories() } else { tally.kind(name, options) };
         read.push((name, kind.clone(), tally));
         inputs.push(ColumnReader::feature(*column, kind, options));

@@ -216,12 +216,24 @@ impl Fitted {
         // A walk knows nothing as far away as that; there, a forecast over the span of the rows has to do.
         let walks = self.settings.model.kind() == StateSpaceOptions::NAME;
         let far: Vec<f64> = match walks {
-            true => self.data.ranges().iter().map(|[low, high]| 2.0 * high - low).collect(),
+            true => self.later(),
             false => vec![FAR; self.data.d],
         };
         let far = threads::helped(|| self.posterior.predict(&far))?;
         let variance = far.variance[0] + self.noise().unwrap_or_default();
         Ok(0.5 * variance * self.target_scale.sd.powi(2) > MOST)
+    }
+}
+
+impl Fitted {
+    /// The inputs as long after the last row as the rows are wide, in the series of the first row.
+    fn later(&self) -> Vec<f64> {
+        let series = self.kernel().series();
+        let ahead = |(at, [low, high]): (usize, &[f64; 2])| match series {
+            Some(series) if series == at => self.data.x.get(at).copied().unwrap_or_default(),
+            _ => 2.0 * high - low,
+        };
+        self.data.ranges().iter().enumerate().map(ahead).collect()
     }
 }
 

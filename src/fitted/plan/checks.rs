@@ -6,6 +6,10 @@ use super::super::{Calibrate, Settings};
 use crate::data::{Column, Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
+use crate::models::exact::ExactOptions;
+use crate::models::laplace::LaplaceOptions;
+use crate::models::options::Kind;
+use crate::models::state_space::StateSpaceOptions;
 
 /// The share of the rows that is kept from the training for calibration if it is asked for, and the largest number of
 /// them.
@@ -133,6 +137,22 @@ pub(super) fn check_filled(schema: &Schema, auxiliary_column: Option<&str>) -> R
         }
         None => Ok(()),
     }
+}
+
+/// The number of the input that tells several series apart, if one does. Refuses models with inputs or regions of their
+/// own, which belong to no series.
+pub(super) fn series(schema: &Schema, settings: &Settings, names: &[String]) -> Result<Option<usize>> {
+    let Some((_, column)) = schema.series() else { return Ok(None) };
+    let (kind, takes) = (settings.model.kind(), [ExactOptions::NAME, StateSpaceOptions::NAME, LaplaceOptions::NAME]);
+    if !takes.contains(&kind) {
+        let problem = format!("several series are for the models {}, and this is {kind}: choose one", takes.join(", "));
+        return Err(Error::Usage(problem).set("Settings::model", StateSpaceOptions::NAME));
+    }
+    if let Some(auxiliary) = &settings.auxiliary_column {
+        let problem = format!("several series take no noise, exposure or trials of rows: leave out `{auxiliary}`");
+        return Err(Error::Usage(problem));
+    }
+    Ok(names.iter().position(|name| *name == column.name))
 }
 
 /// Refuses a model that does not take the likelihood, and a likelihood that does not take the transform or auxiliary

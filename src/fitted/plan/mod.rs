@@ -255,7 +255,8 @@ impl Plan {
             stored.stored.check(&*likelihood, &units)?;
         }
         let scaled = settings.standardize && likelihood.scaled();
-        let mut model = build(&settings, &*options, likelihood, &context, &units, registry)?;
+        let series = checks::series(&schema, &settings, &names)?;
+        let mut model = build(&settings, &*options, likelihood, &context, &units, series, registry)?;
         if scaled && rows == observations.n() && advice::is_one_row(&observations) {
             keep_scale(&mut *model);
         }

@@ -22,7 +22,7 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        let last = structure::last(&settings, data).map(|rows| data.subset(&rows));
+        let last = structure::last(&settings, &schema, data).map(|rows| data.subset(&rows));
         let of_all = last.is_some().then(|| structure::of_all(asked, &schema, data));
         let asked = of_all.as_ref().unwrap_or(asked);
         let search =

@@ -2,7 +2,8 @@
 
 use std::f64::consts::PI;
 
-use super::season::{along, is_period};
+use super::season::{in_units, is_period};
+use super::single::along;
 use crate::fitted::alternatives::{median_gap, span};
 use crate::models::Observations;
 use crate::models::columns::Units;
@@ -24,10 +25,8 @@ const WIDE: f64 = 1e8;
 /// Bounds the lengthscales of walks and seasons that are not bounded yet. Returns the numbers of these parameters.
 pub(in crate::fitted) fn bound(model: &mut dyn GpModel, data: &Observations, units: &Units) -> Vec<usize> {
     let mut bounded = Vec::new();
-    if data.d != 1 {
-        return bounded;
-    }
-    let x = along(data, units);
+    let Some((column, data)) = along(model, data) else { return bounded };
+    let x = in_units(&data, column, units);
     let (gap, mut period) = (median_gap(&x).unwrap_or_default(), f64::INFINITY);
     let periods = model.parameters().into_iter().filter(|(_, parameter)| is_period(parameter));
     let shortest = periods.map(|(_, parameter)| parameter.values()[0]).fold(f64::INFINITY, f64::min);

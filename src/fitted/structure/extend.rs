@@ -1,6 +1,7 @@
 //! Where the training of a structural model begins: at the parameters of a simpler one.
 
 use super::scales::SHORT;
+use super::single::along;
 use crate::fitted::alternatives::median_gap;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
@@ -26,6 +27,7 @@ pub(in crate::fitted) fn extend(
     (earlier, simpler): (&dyn GpModel, &str),
     data: &Observations,
 ) {
+    let Some((_, data)) = along(model, data) else { return };
     let (own, other) = (Parts::of(model, kernel), Parts::of(earlier, simpler));
     let known: Vec<Vec<f64>> = earlier.parameters().iter().map(|(_, parameter)| parameter.internal()).collect();
     let (single, gap) = (own.0.len() == 1 && other.0.len() == 1, median_gap(&data.x).unwrap_or(1.0));

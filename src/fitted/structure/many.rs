@@ -16,12 +16,13 @@ pub(in crate::fitted) const BEST: usize = 2;
 const SHOWN: f64 = 0.01;
 
 /// The last rows along a single input, if there are many.
-pub(in crate::fitted) fn last(settings: &Settings, data: &Dataset) -> Option<Vec<usize>> {
-    if !takes(settings, data) || data.n < TIMES * LAST {
+pub(in crate::fitted) fn last(settings: &Settings, schema: &Schema, data: &Dataset) -> Option<Vec<usize>> {
+    if !takes(settings, schema) || data.n < TIMES * LAST {
         return None;
     }
     let mut rows: Vec<usize> = (0..data.n).collect();
-    rows.sort_by(|a, b| data.x[*a].total_cmp(&data.x[*b]));
+    let time = schema.series().map_or(0, |(series, _)| usize::from(series == 0));
+    rows.sort_by(|a, b| data.row(*a)[time].total_cmp(&data.row(*b)[time]));
     Some(rows.split_off(data.n - LAST))
 }
 

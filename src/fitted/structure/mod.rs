@@ -19,6 +19,7 @@ mod extend;
 mod many;
 mod scales;
 mod season;
+mod single;
 
 pub use asked::AUTO;
 pub(super) use asked::{Asked, asked};
@@ -29,9 +30,12 @@ pub(super) use scales::spread;
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
+use single::longest;
+pub use single::{apart, in_order};
+pub(super) use single::{inputs, start_within};
 
 use super::{Settings, average};
-use crate::data::{Dataset, Schema, TargetTransform};
+use crate::data::{Column, Dataset, Schema, TargetTransform};
 use crate::error::{Error, Result};
 use crate::fitted::alternatives::is_even;
 use crate::models::options::Kind;
@@ -69,15 +73,17 @@ const MANY: usize = 1000;
 /// Structural kernels are the default of the command up to so many rows.
 pub const MOST: usize = 200_000;
 
-/// Whether rows are a series: the only input is a date, or a number of constant spacing (24 values or more, of which a
+/// Whether rows are a series, or the longest of several is: the only input is a date, or a number of constant spacing (24 values or more, of which a
 /// few may be missing). Then structural kernels are the default of the command.
 pub fn suits(schema: &Schema, data: &Dataset) -> bool {
-    is_dated(schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
+    let (schema, data) = longest(schema, data);
+    is_dated(&schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
 }
 
-/// The periods of the seasons of rows, the shortest first.
+/// The periods of the seasons of rows, of several series those of the longest, the shortest first.
 pub fn periods(schema: &Schema, data: &Dataset) -> Vec<f64> {
-    seasons(schema, &data.x, data.y.as_deref().unwrap_or_default())
+    let (schema, data) = longest(schema, data);
+    seasons(&schema, &data.x, data.y.as_deref().unwrap_or_default())
 }
 
 /// The kernel of the local level, trend and season model (ETS with additive parts).
@@ -87,9 +93,10 @@ pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
 }
 
 /// Whether structural kernels are for such rows and settings: a single input, Gaussian targets, and no other model.
-fn takes(settings: &Settings, data: &Dataset) -> bool {
+fn takes(settings: &Settings, schema: &Schema) -> bool {
     let ours = [usual().kind(), StateSpaceOptions::NAME].contains(&settings.model.kind());
-    ours && data.d == 1 && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian")
+    let single = inputs(schema).map(Column::width).sum::<usize>() == 1;
+    ours && single && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian")
 }
 
 /// A model of `auto`, and where its training begins.
@@ -113,7 +120,7 @@ pub(super) fn candidates(
     asked: &Asked,
 ) -> Result<Vec<Candidate>> {
     let (state_space, kind) = (<StateSpaceOptions as Kind>::NAME, settings.model.kind());
-    if schema.features.len() != 1 || !takes(settings, data) {
+    if !takes(settings, schema) {
         if asked.seasons.is_some() {
             let problem = "a season is for a single input, a date or a number, and the gaussian likelihood; name the \
                            input, or write the kernel";

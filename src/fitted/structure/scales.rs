@@ -1,5 +1,6 @@
 //! Where the parts of a sum over a single input begin: at different scales, the rough ones at the short ones.
 
+use super::single::along;
 use crate::fitted::alternatives::median_gap;
 use crate::kernels::Kernel;
 use crate::models::Observations;
@@ -16,12 +17,13 @@ pub(super) const SHORT: f64 = 3.0;
 /// roughest at a few rows, the others between. From the same start, one of them does not find the short scale of rows
 /// in clusters.
 pub fn spread(model: &mut dyn GpModel, data: &Observations) {
-    if data.d != 1 || model.priors().len() != 1 {
+    if model.priors().len() != 1 {
         return;
     }
+    let Some((_, data)) = along(model, data) else { return };
     let (mut first, mut parts) = (0, Vec::new());
     for part in model.prior().kernel.summands() {
-        if let Kernel::Leaf(leaf) = part
+        if let Kernel::Leaf(leaf) = part.inner()
             && let Some(rank) = ROUGH.iter().position(|name| *name == leaf.form.name())
             && leaf.parameters.first().is_some_and(|p| p.is_length() && !p.given && !p.fixed)
         {

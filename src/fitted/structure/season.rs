@@ -1,5 +1,6 @@
 //! Seasons of a series: waves of the target apart from its trend, in units that a calendar has.
 
+use super::single::{along, inputs};
 use crate::advice::Advice;
 use crate::data::{Encoding, Schema};
 use crate::fitted::alternatives::{further, median_gap, periods, repeats, span};
@@ -17,10 +18,11 @@ const HARMONICS: u32 = 6;
 /// The share of a period within which it is another.
 const NEAR: f64 = 0.015;
 
-/// Whether the only input of a table is a date.
+/// Whether the only input of a table, beside the column that tells series apart, is a date.
 pub fn is_dated(schema: &Schema) -> bool {
     let date = |encoding: &Encoding| matches!(encoding, Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst);
-    matches!(schema.features.as_slice(), [column] if date(&column.encoding))
+    let mut inputs = inputs(schema);
+    inputs.next().is_some_and(|column| date(&column.encoding)) && inputs.next().is_none()
 }
 
 /// Most seasons that are found.
@@ -57,10 +59,11 @@ fn calendar(schema: &Schema, x: &[f64], wave: f64) -> f64 {
 /// between twice the median gap between rows and their span.
 pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     let open = |p: &Parameter| is_period(p) && !p.given && p.constraint() == Constraint::FREE;
-    if data.d != 1 || data.n() == 0 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
+    if data.n() == 0 || !model.parameters().iter().any(|(_, parameter)| open(parameter)) {
         return;
     }
-    let x = along(data, units);
+    let Some((column, data)) = along(model, data) else { return };
+    let x = in_units(&data, column, units);
     let mut found = periods(&x, &data.y).into_iter();
     let (span, gap) = (span(&x), median_gap(&x));
     for (_, parameter) in model.parameters_mut().into_iter().filter(|(_, parameter)| open(parameter)) {
@@ -78,10 +81,8 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
 pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec<Advice> {
     let parameters = model.parameters();
     let learned = parameters.iter().filter(|(_, parameter)| is_period(parameter) && !parameter.fixed);
-    if data.d != 1 {
-        return Vec::new();
-    }
-    let x = along(data, units);
+    let Some((column, data)) = along(model, data) else { return Vec::new() };
+    let x = in_units(&data, column, units);
     let told = learned.filter_map(|(path, parameter)| {
         let period = parameter.values()[0];
         let times = repeats(&x, &data.y, period)?;
@@ -99,8 +100,8 @@ pub(super) fn is_period(parameter: &Parameter) -> bool {
     parameter.unit == Unit::Length && parameter.name == "period" && parameter.len() == 1
 }
 
-/// The rows of a single input, in its own units.
-pub(super) fn along(data: &Observations, units: &Units) -> Vec<f64> {
-    let (mean, sd) = (units.inputs.mean[0], units.inputs.sd[0]);
+/// The rows of a single input, the column of this number, in its own units.
+pub(super) fn in_units(data: &Observations, column: usize, units: &Units) -> Vec<f64> {
+    let (mean, sd) = (units.inputs.mean[column], units.inputs.sd[column]);
     data.x.iter().map(|x| x * sd + mean).collect()
 }

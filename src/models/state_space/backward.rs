@@ -71,8 +71,15 @@ impl<const D: usize> Chain<'_, D> {
                     r: &r,
                     n: n.as_flattened(),
                 });
-                let earlier = if i == 0 { rows.t[i] } else { rows.t[i - 1] };
-                if i == 0 || earlier == rows.t[i] {
+                if i == 0 || rows.begins(i) {
+                    if slopes.is_some() {
+                        gather.start(self.blocks, rows.t[i], (&r, &n));
+                    }
+                    (r, *n) = ([0.0; D], [[0.0; D]; D]);
+                    continue;
+                }
+                let earlier = rows.t[i - 1];
+                if earlier == rows.t[i] {
                     continue;
                 }
                 self.prepare(&mut transition, earlier, rows.t[i]);
@@ -88,7 +95,6 @@ impl<const D: usize> Chain<'_, D> {
         }
         let Some(count) = slopes else { return Vec::new() };
         gather.flush(self.blocks);
-        gather.start(self.blocks, rows.t.first().copied().unwrap_or_default(), (&r, &n));
         gather.slopes(self.blocks, count)
     }
 
@@ -105,7 +111,11 @@ impl<const D: usize> Chain<'_, D> {
         let (mut state, mut carried, mut h) = (Box::new(loaded::<D>(start)), Box::new([[0.0; D]; D]), Vec::new());
         let mut time = start.time;
         for i in range {
-            let (before, t) = (state.a, rows.t[i]);
+            let t = rows.t[i];
+            if rows.begins(i) {
+                (*state, time) = (self.prior(t), t);
+            }
+            let before = state.a;
             if t != time {
                 self.prepare(transition, time, t);
                 self.step(transition, &mut state, &mut carried);
@@ -141,7 +151,9 @@ impl<const D: usize> Chain<'_, D> {
                     *z = *z / seen.variance.sqrt() - dot(&seen.ph, r) / seen.variance;
                     h.iter().for_each(|&(at, h)| r[at] += h * *z);
                 }
-                if i > 0 && rows.t[i - 1] != rows.t[i] {
+                if rows.begins(i) {
+                    r.fill([0.0; D]);
+                } else if i > 0 && rows.t[i - 1] != rows.t[i] {
                     self.prepare(&mut transition, rows.t[i - 1], rows.t[i]);
                     r.iter_mut().for_each(|r| *r = self.mixed_vector(&transition.transposed, r));
                 }

@@ -7,6 +7,8 @@
 //! it has for each row u = (K̂⁻¹y)ᵢ and M = (K̂⁻¹)ᵢᵢ. They are the gradients in targets and noise, and the predictions
 //! that leave the row out. The gradients in A, Q and H follow from r and N too.
 //!
+//! Of several series, one follows another: at its first row the states are those of the prior again.
+//!
 //! States are kept at the start of each [segment](SEGMENT) of rows only, and computed again from there.
 
 // Closures that see states and vectors.
@@ -30,6 +32,15 @@ pub struct Rows<'a> {
     pub y: &'a [f64],
     /// Noise variances; infinite where there is no target.
     pub noise: &'a [f64],
+    /// Whether each row is the first of another series, which begins at the prior; nothing if there is one series.
+    pub begins: &'a [bool],
+}
+
+impl Rows<'_> {
+    /// Whether a row is the first of another series.
+    pub(super) fn begins(&self, row: usize) -> bool {
+        self.begins.get(row).is_some_and(|begins| *begins)
+    }
 }
 
 /// A distribution of the states at a time.

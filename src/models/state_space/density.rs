@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::TensorData;
 
+use super::axes::Times;
 use super::program::Program;
 use super::rows::Sorted;
 use crate::error::Result;
@@ -16,7 +17,7 @@ pub struct Density {
     /// The kernel.
     pub program: Program,
     /// The time of each row.
-    pub t: Vec<f64>,
+    pub times: Times,
 }
 
 impl HostOp<3> for Density {
@@ -26,10 +27,10 @@ impl HostOp<3> for Density {
         let blocks = self.program.at(&values)?;
         let white = blocks.noise();
         let noise = widened(noise)?.into_iter().map(|noise| noise + white).collect();
-        let rows = Sorted::new(self.t.clone(), widened(residual)?, noise);
+        let rows = Sorted::new(self.times.clone(), widened(residual)?, noise);
         let forward = blocks.forward(rows.rows(), None)?;
         let value = narrowed(vec![forward.value], &[1], dtype);
-        let (n, count) = (self.t.len(), self.program.parameters());
+        let (n, count) = (self.times.t.len(), self.program.parameters());
         let vjp = move |grad, _needs: [bool; 3]| {
             let factor: f64 = widened(grad)?.into_iter().sum();
             let (mut residual, mut noise) = (vec![0.0; n], vec![0.0; n]);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
+use super::axes::Times;
 use super::program::Program;
 use super::sites::{Mode, Task};
 use crate::error::Result;
@@ -25,7 +26,7 @@ pub(super) struct Evidence {
     /// Targets.
     pub rows: Vec<Row>,
     /// Times.
-    pub t: Vec<f64>,
+    pub times: Times,
     /// The number of the likelihood's own parameters.
     pub own: usize,
 }
@@ -49,16 +50,18 @@ impl Evidence {
         let dtype = values.dtype();
         let (values, means) = (widened(values)?, widened(means)?);
         let blocks = self.program.at(&values)?;
-        let task = Task { blocks: &blocks, density: &*self.density, rows: &self.rows, t: &self.t, mean: &means };
+        let task =
+            Task { blocks: &blocks, density: &*self.density, rows: &self.rows, times: &self.times, mean: &means };
         let mode = task.mode()?;
-        let n = self.t.len();
+        let n = self.times.t.len();
         let quadratic: f64 = mode.weights.iter().zip(&mode.f).zip(&means).map(|((a, f), m)| a * (f - m)).sum();
         let silent = task.pass(vec![0.0; n], &mode.sites)?.forward.value - 0.5 * n as f64 * std::f64::consts::TAU.ln();
         let logs: f64 = mode.sites.curvature.iter().map(|curvature| curvature.ln()).sum();
         let value = 0.5 * quadratic - mode.log_density + silent + 0.5 * logs;
         let vjp = move |grad| {
             let factor: f64 = widened(grad)?.into_iter().sum();
-            let task = Task { blocks: &blocks, density: &*self.density, rows: &self.rows, t: &self.t, mean: &means };
+            let task =
+                Task { blocks: &blocks, density: &*self.density, rows: &self.rows, times: &self.times, mean: &means };
             let mut all = self.gradients(&task, &mode)?;
             all.iter_mut().flatten().for_each(|slope| *slope *= factor);
             Ok(all.map(|slopes| narrowed(slopes.clone(), &[slopes.len()], dtype)))

@@ -54,7 +54,7 @@ impl<'a, const D: usize> Chain<'a, D> {
             first[block.offset..block.offset + block.size].fill(block.offset);
             size[block.offset..block.offset + block.size].fill(block.size);
         }
-        let least = t.first().copied().unwrap_or_default();
+        let least = t.iter().copied().fold(f64::INFINITY, f64::min);
         let origins = all.blocks.iter().flat_map(|block| &block.rates).map(|rate| rate.origin);
         let steady =
             origins.fold(f64::NEG_INFINITY, f64::max) <= least && !all.blocks.iter().any(Block::depends_on_time);
@@ -112,7 +112,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         std::array::from_fn(|r| rows[r][..self.size[r]].iter().zip(&v[self.first[r]..]).map(|(a, v)| a * v).sum())
     }
 
-    fn prior(&self, t: f64) -> Predicted<D> {
+    pub(super) fn prior(&self, t: f64) -> Predicted<D> {
         let mut state = Predicted { a: [0.0; D], p: [[0.0; D]; D] };
         for block in self.blocks {
             let n = block.size;
@@ -177,6 +177,9 @@ impl<'a, const D: usize> Chain<'a, D> {
             if i % SEGMENT == 0 {
                 starts.push((i, saved(&state, before)));
             }
+            if rows.begins(i) {
+                (*state, before) = (self.prior(t), t);
+            }
             if t != before {
                 self.prepare(&mut transition, before, t);
                 self.step(&transition, &mut state, &mut carried);
@@ -228,6 +231,11 @@ impl<'a, const D: usize> Chain<'a, D> {
         let mut before = rows.t.first().copied().unwrap_or_default();
         let mut state = Box::new(self.prior(before));
         for (i, &t) in rows.t.iter().enumerate() {
+            if rows.begins(i) {
+                (*state, before) = (self.prior(t), t);
+                // Nothing of another series is part of this one.
+                vectors.fill(0.0);
+            }
             if t != before {
                 self.prepare(&mut transition, before, t);
                 self.step(&transition, &mut state, &mut moved);

@@ -9,15 +9,16 @@ impl StateSpacePosterior {
     /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with
     /// L = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
     pub(super) fn joint(&self, x: &[f64]) -> Result<Joint> {
-        let (m, d, n) = (x.len(), self.blocks.width(), self.rows.rows().t.len());
+        let (times, d, n) = (self.axes.times(x), self.blocks.width(), self.rows.rows().t.len());
+        let (t, m) = (&times.t, times.t.len());
         let (mut mean, mut h) = (self.means(x)?, Vec::new());
-        let merged = self.rows.with(x);
+        let merged = self.rows.with(&times);
         let forward = self.blocks.forward(merged.rows(), None)?;
         // (I − N P) h of each new row.
         let mut ends = vec![Vec::new(); m];
         self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
             let Some(place) = merged.place(visit.row).checked_sub(n) else { return };
-            self.blocks.observed(x[place], &mut h);
+            self.blocks.observed(t[place], &mut h);
             let ph = carried(&h, visit.covariance, d);
             mean[place] += along(&h, visit.mean) + dot(&ph, visit.r);
             let back = visit.n.chunks(d).map(|row| dot(row, &ph));
@@ -26,7 +27,7 @@ impl StateSpacePosterior {
         let (mut covariance, mut seen) = (vec![0.0; m * m], Vec::new());
         self.blocks.carried(merged.rows(), &mut |row, states, vectors| {
             let Some(place) = merged.place(row).checked_sub(n) else { return };
-            self.blocks.observed(x[place], &mut h);
+            self.blocks.observed(t[place], &mut h);
             vectors.extend(carried(&h, states, d));
             seen.push(place);
             for (vector, other) in vectors.chunks(d).zip(&seen) {

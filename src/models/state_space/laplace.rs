@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
+use super::axes::Axes;
 use super::evidence::Evidence;
 use super::posterior::StateSpacePosterior;
 use super::program::Program;
@@ -57,7 +58,7 @@ impl StateSpaceLaplaceGp {
             );
             return Err(Error::Usage(problem).about("Settings::model"));
         }
-        if Program::of(&prior.kernel, 1)?.is_noisy() {
+        if Program::of(&prior.kernel, Axes::needed(&prior.kernel)?.d)?.is_noisy() {
             let problem = "the state-space model of targets that are not Gaussian takes no `white` in its kernel; \
                            `matern12` with a short lengthscale is near";
             return Err(Error::Usage(problem.into()).about("Settings::kernel"));
@@ -73,14 +74,15 @@ impl StateSpaceLaplaceGp {
         let scope = Scope::new(compute)?;
         let x = data.batch(&scope).x;
         let mean = to_f64(self.prior.mean.at(&scope, &x)?)?;
-        let t = to_f64(x)?;
         let values: Vec<f64> = self.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
-        let blocks = Program::of(&self.prior.kernel, data.d)?.at(&values)?;
+        let program = Program::of(&self.prior.kernel, data.d)?;
+        let (times, blocks) = (program.axes.times(&to_f64(x)?), program.at(&values)?);
         let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.auxiliary.as_deref()));
-        let task = Task { blocks: &blocks, density: &*density, rows: &rows, t: &t, mean: &mean };
+        let task = Task { blocks: &blocks, density: &*density, rows: &rows, times: &times, mean: &mean };
         let mode = task.mode()?;
         let sorted = task.sorted(mode.sites.z.clone(), &mode.sites);
-        let inner = StateSpacePosterior::of_rows(self.prior.clone(), compute, data.clone(), blocks, sorted)?;
+        let inner =
+            StateSpacePosterior::of_rows(self.prior.clone(), compute, data.clone(), program.axes, blocks, sorted)?;
         let cavities = without_sites(&mode.f, &mode.variances, &mode.weights, &mode.sites.curvature);
         Ok(StateSpaceLaplacePosterior { model: self.clone(), compute, data, inner, mode: mode.f, cavities })
     }
@@ -100,7 +102,8 @@ impl Model for StateSpaceLaplaceGp {
         let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
         let count = own.iter().map(|own| own.dims()[0]).sum();
         let density: Arc<dyn crate::likelihoods::Density> = self.likelihood.density();
-        let evidence = Evidence { program, density, rows, t: to_f64(batch.x.clone())?, own: count };
+        let times = program.axes.times(&to_f64(batch.x.clone())?);
+        let evidence = Evidence { program, density, rows, times, own: count };
         let values = super::values(&self.prior, scope);
         let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
         Ok(evidence.of(values, means, own)?.cast(scope.dtype()))

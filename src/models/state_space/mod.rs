@@ -7,14 +7,17 @@
 //! those of the [exact model](super::exact); only periodic kernels are cut off after as many harmonics as leave out
 //! less than [`LEFT_OUT`] of their variance.
 //!
+//! Of several series, whose kernel is [within](Kernel::within) each, the filter begins anew at each.
+//!
 //! | file | contents |
 //! |---|---|
-//! | `program` | from a kernel to blocks of states, whose steps `cagey-serve` has too |
+//! | `program`, `axes` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
 //! | `chain`, `gather` | the passes over the rows, and the gradient |
 //! | `density` | the evidence as an operation with its own adjoint |
 //! | `posterior`, `joint`, `served` | predictions |
 //! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
+mod axes;
 mod backward;
 mod chain;
 mod density;
@@ -48,6 +51,7 @@ use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
+use axes::Axes;
 use density::Density;
 use program::Program;
 
@@ -66,7 +70,7 @@ impl StateSpaceGp {
     /// # Errors
     /// [`Error::Usage`](crate::Error::Usage) for a kernel that has no state-space form.
     pub fn new(kernel: Kernel) -> Result<Self> {
-        Program::of(&kernel, 1)?;
+        Program::of(&kernel, Axes::needed(&kernel)?.d)?;
         Ok(Self { prior: kernel.into(), likelihood: Gaussian::new(0.1) })
     }
 
@@ -98,7 +102,8 @@ impl Model for StateSpaceGp {
         let program = Program::of(&self.prior.kernel, d)?;
         let residual = (batch.y.clone() - self.prior.mean.at(scope, &batch.x)?).cast(scope.wide());
         let noise = self.likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
-        let density = Density { program, t: to_f64(batch.x.clone())? };
+        let times = program.axes.times(&to_f64(batch.x.clone())?);
+        let density = Density { program, times };
         Ok(apply3(density, values(&self.prior, scope), noise, residual)?.cast(scope.dtype()))
     }
 }

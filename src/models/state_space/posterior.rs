@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::StateSpaceGp;
+use super::axes::Axes;
 use super::chain::{Forward, Visit};
 use super::program::{Blocks, Program};
 use super::rows::Sorted;
@@ -25,6 +26,7 @@ pub struct StateSpacePosterior {
     model: StateSpaceGp,
     compute: Compute,
     data: Observations,
+    pub(super) axes: Axes,
     pub(super) blocks: Blocks,
     pub(super) rows: Sorted,
     forward: Forward,
@@ -38,8 +40,8 @@ impl StateSpacePosterior {
         let program = Program::of(&model.prior.kernel, data.d)?;
         let values: Vec<f64> = model.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
         let blocks = program.at(&values)?;
-        let rows = sorted(&model, compute, &blocks, &data)?;
-        Self::given(model, compute, data, blocks, rows)
+        let rows = sorted(&model, compute, (program.axes, &blocks), &data)?;
+        Self::given(model, compute, data, program.axes, blocks, rows)
     }
 
     /// That of a prior given normal observations `rows` in place of the data's.
@@ -47,17 +49,25 @@ impl StateSpacePosterior {
         prior: Prior,
         compute: Compute,
         data: Observations,
+        axes: Axes,
         blocks: Blocks,
         rows: Sorted,
     ) -> Result<Self> {
         let model = StateSpaceGp { prior, likelihood: Gaussian::new(0.1) };
-        Self::given(model, compute, data, blocks, rows)
+        Self::given(model, compute, data, axes, blocks, rows)
     }
 
-    fn given(model: StateSpaceGp, compute: Compute, data: Observations, blocks: Blocks, rows: Sorted) -> Result<Self> {
+    fn given(
+        model: StateSpaceGp,
+        compute: Compute,
+        data: Observations,
+        axes: Axes,
+        blocks: Blocks,
+        rows: Sorted,
+    ) -> Result<Self> {
         let forward = blocks.forward(rows.rows(), None)?;
         let (residuals, influence) = Default::default();
-        Ok(Self { model, compute, data, blocks, rows, forward, residuals, influence })
+        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
     }
 
     /// The observations conditioned on.
@@ -70,13 +80,14 @@ impl StateSpacePosterior {
         -self.forward.value
     }
 
-    /// Conditions on more observations. Later rows take one step of the filter each; others begin anew.
+    /// Conditions on more observations. Later rows take one step of the filter each; others, and those of several
+    /// series, begin anew.
     ///
     /// # Errors
     /// As [`StateSpaceGp::posterior`]; [`Error::Shape`] when the columns differ.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
-        let new = sorted(&self.model, self.compute, &self.blocks, more)?;
+        let new = sorted(&self.model, self.compute, (self.axes, &self.blocks), more)?;
         if new.rows().t.first().is_some_and(|first| *first < self.rows.last()) {
             return Self::new(self.model.clone(), self.compute, data);
         }
@@ -84,7 +95,8 @@ impl StateSpacePosterior {
         let mut rows = self.rows.clone();
         rows.extend(new);
         let (model, compute, (residuals, influence)) = (self.model.clone(), self.compute, Default::default());
-        Ok(Self { model, compute, data, blocks: self.blocks.clone(), rows, forward, residuals, influence })
+        let (axes, blocks) = (self.axes, self.blocks.clone());
+        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
     }
 
     fn residuals(&self) -> &[[f64; 2]] {
@@ -112,35 +124,36 @@ impl StateSpacePosterior {
     /// Prior means at times.
     pub(super) fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
-        to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len(), 1))?)
+        to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len() / self.axes.d, self.axes.d))?)
     }
 
     /// Mean and variance of the blocks of a summand of the kernel, or of all, at times; without the prior mean.
     fn smoothed(&self, x: &[f64], summand: Option<usize>) -> Result<Marginals> {
-        let own = self.blocks.of(summand);
-        let mut all = Marginals { mean: vec![0.0; x.len()], variance: vec![0.0; x.len()], floored: 0 };
+        let (own, times) = (self.blocks.of(summand), self.axes.times(x));
+        let t = &times.t;
+        let mut all = Marginals { mean: vec![0.0; t.len()], variance: vec![0.0; t.len()], floored: 0 };
         let mut h = Vec::new();
         let d = self.blocks.width();
         let mut put = |place: usize, mean: f64, variance: f64| {
-            let prior = own.variance(x[place]);
+            let prior = own.variance(t[place]);
             let (floor, variance) = (VARIANCE_FLOOR * prior, variance + own.noise());
             all.floored += usize::from(variance < floor);
             all.mean[place] = mean;
             all.variance[place] = if variance < floor { floor } else { variance };
         };
-        if x.iter().all(|t| *t >= self.rows.last()) {
-            let times = Sorted::new(x.to_vec(), Vec::new(), Vec::new());
+        if t.iter().all(|t| *t >= self.rows.last()) {
+            let times = Sorted::new(times.clone(), Vec::new(), Vec::new());
             self.blocks.ahead(&self.forward.last, times.rows().t, &mut |row, mean, covariance| {
                 own.observed(times.rows().t[row], &mut h);
                 put(times.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
             });
             return Ok(all);
         }
-        let merged = self.rows.with(x);
+        let merged = self.rows.with(&times);
         let forward = self.blocks.forward(merged.rows(), None)?;
         self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
             let Some(place) = merged.place(visit.row).checked_sub(self.data.n()) else { return };
-            own.observed(x[place], &mut h);
+            own.observed(t[place], &mut h);
             let (mean, variance) = visit.smoothed(&h, d);
             put(place, mean, variance);
         });
@@ -149,13 +162,18 @@ impl StateSpacePosterior {
 }
 
 /// The rows of data in order of time, with all noise.
-fn sorted(model: &StateSpaceGp, compute: Compute, blocks: &Blocks, data: &Observations) -> Result<Sorted> {
+fn sorted(
+    model: &StateSpaceGp,
+    compute: Compute,
+    (axes, blocks): (Axes, &Blocks),
+    data: &Observations,
+) -> Result<Sorted> {
     let scope = Scope::new(compute)?;
     let batch = data.batch(&scope);
     let white = blocks.noise();
     let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
     let residual = to_f64(batch.y.clone() - model.prior.mean.at(&scope, &batch.x)?)?;
-    Ok(Sorted::new(to_f64(batch.x)?, residual, noise.into_iter().map(|noise| noise + white).collect()))
+    Ok(Sorted::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
 }
 
 /// Σ h s over what a row observes.
@@ -227,7 +245,7 @@ impl Exact for StateSpacePosterior {
         if index >= count {
             return Err(Error::Usage(format!("the kernel has {count} summands, there is no summand {index}")));
         }
-        posterior::rows(x, 1)?;
+        posterior::rows(x, self.axes.d)?;
         self.smoothed(x, Some(index))
     }
 }
@@ -242,7 +260,7 @@ impl Posterior for StateSpacePosterior {
     }
 
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        posterior::rows(x, 1)?;
+        posterior::rows(x, self.axes.d)?;
         if x.is_empty() {
             return Ok(Marginals::default());
         }
@@ -256,7 +274,7 @@ impl Posterior for StateSpacePosterior {
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        posterior::rows(x, 1)?;
+        posterior::rows(x, self.axes.d)?;
         if x.is_empty() {
             return Ok(Joint::default());
         }
@@ -264,6 +282,10 @@ impl Posterior for StateSpacePosterior {
     }
 
     fn served(&self, factor: bool) -> Result<Served> {
-        Ok(if factor { self.states() } else { Served::refused(posterior::NO_FACTOR) })
+        Ok(match (factor, self.axes.series) {
+            (false, _) => Served::refused(posterior::NO_FACTOR),
+            (true, Some(_)) => Served::refused("it has several series"),
+            (true, None) => self.states(),
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use cagey_base::state_space::{Block, Factor, MOST, Rate, bessel, variance};
 
+use super::axes::Axes;
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, Leaf};
 
@@ -18,6 +19,8 @@ pub struct Program {
     /// Parameters whose product is the variance of white noise, for each summand of white noise.
     white: Vec<White>,
     parameters: usize,
+    /// The columns of its inputs.
+    pub axes: Axes,
 }
 
 /// White noise of a summand of the kernel.
@@ -63,17 +66,15 @@ pub struct Blocks {
 }
 
 impl Program {
-    /// Reads a kernel of one input column.
+    /// Reads a kernel of one input column, or of that within each of several series.
     ///
     /// # Errors
     /// [`Error::Usage`] for kernels without such a form, with the nearest one that has.
     pub fn of(kernel: &Kernel, d: usize) -> Result<Self> {
-        if d != 1 {
-            return Err(unknown(format!("it takes one input column, and there are {d}")));
-        }
+        let axes = Axes::of(kernel, d)?;
         let (mut terms, mut white, mut next) = (Vec::new(), Vec::new(), 0);
         for (summand, part) in kernel.summands().into_iter().enumerate() {
-            for term in products(part, &mut next)? {
+            for term in products(part, axes, &mut next)? {
                 let term = Term { summand, ..term };
                 if term.white {
                     if term.linear > 0 || term.markov.iter().any(|markov| markov.origin.is_some()) {
@@ -91,7 +92,7 @@ impl Program {
                 terms.push(term);
             }
         }
-        Ok(Self { terms, white, parameters: next })
+        Ok(Self { terms, white, parameters: next, axes })
     }
 
     /// Whether white noise is a summand.
@@ -228,13 +229,17 @@ fn harmonics(ell: f64, tail: f64) -> Vec<(f64, f64)> {
     found
 }
 
-fn unknown(problem: String) -> Error {
+pub(super) fn unknown(problem: String) -> Error {
     Error::Usage(format!("the state-space model does not know this kernel: {problem}")).about("Settings::kernel")
 }
 
 /// The products that a part of a kernel is the sum of. `next` is the number of its first parameter.
-fn products(kernel: &Kernel, next: &mut usize) -> Result<Vec<Term>> {
+fn products(kernel: &Kernel, axes: Axes, next: &mut usize) -> Result<Vec<Term>> {
     match kernel {
+        Kernel::Leaf(_) if axes.series.is_some() && kernel.of_same() == axes.series => Ok(vec![Term::default()]),
+        Kernel::Leaf(leaf) if axes.series.is_some() && leaf.dims.as_deref() != Some(&[axes.time]) => {
+            Err(unknown(format!("`{}` within the series is not of the time alone", leaf.form.name())))
+        }
         Kernel::Leaf(leaf) => {
             let first = *next;
             *next += leaf.parameters.len();
@@ -243,14 +248,14 @@ fn products(kernel: &Kernel, next: &mut usize) -> Result<Vec<Term>> {
         Kernel::Sum(parts) => {
             let mut all = Vec::new();
             for part in parts {
-                all.extend(products(part, next)?);
+                all.extend(products(part, axes, next)?);
             }
             Ok(all)
         }
         Kernel::Product(parts) => {
             let mut all = vec![Term::default()];
             for part in parts {
-                let factors = products(part, next)?;
+                let factors = products(part, axes, next)?;
                 all = all.iter().flat_map(|term| factors.iter().map(|factor| term.times(factor))).collect();
             }
             Ok(all)
@@ -303,6 +308,7 @@ fn term(leaf: &Leaf, first: usize) -> Result<Term> {
                 "rbf" => "`matern52` is the nearest that it knows",
                 "rq" => "`matern32`, or a sum of two with different lengthscales, is the nearest that it knows",
                 "polynomial" => "`linear`, or products of it, is the nearest that it knows",
+                "same" => "it is for a column that tells series apart, as a factor of all summands",
                 "spectral_mixture" => "a sum of `cosine_sum * matern52` is the nearest that it knows",
                 _ => "it knows matern12, matern32, matern52, wiener, periodic, cosine_sum, linear, constant, white",
             };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::axes::Times;
 use super::posterior::StateSpacePosterior;
 use crate::serving::{self, Described, Served, States};
 
@@ -12,7 +13,7 @@ impl StateSpacePosterior {
         let mut times = rows.to_vec();
         times.dedup();
         // A time at which nothing is seen comes after the rows at that time: there the states are those given these.
-        let merged = self.rows.with(&times);
+        let merged = self.rows.with(&Times { t: times.clone(), series: Vec::new() });
         let Ok(forward) = self.blocks.forward(merged.rows(), None) else {
             return Served::refused("its states have no positive variance");
         };

@@ -7,6 +7,7 @@
 //! to the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and
 //! the residual (K + R)⁻¹z of the observations z at the mode is the gradient a = K⁻¹(f − m).
 
+use super::axes::Times;
 use super::chain::{Forward, Rows};
 use super::program::Blocks;
 use super::rows::Sorted;
@@ -29,7 +30,7 @@ pub(super) struct Task<'a> {
     pub density: &'a dyn Density,
     pub rows: &'a [Row],
     /// Times.
-    pub t: &'a [f64],
+    pub times: &'a Times,
     /// Prior means.
     pub mean: &'a [f64],
 }
@@ -79,7 +80,7 @@ impl Task<'_> {
 
     /// These observations in order of time, with variances 1/W.
     pub fn sorted(&self, z: Vec<f64>, sites: &Sites) -> Sorted {
-        Sorted::new(self.t.to_vec(), z, sites.curvature.iter().map(|curvature| curvature.recip()).collect())
+        Sorted::new(self.times.clone(), z, sites.curvature.iter().map(|curvature| curvature.recip()).collect())
     }
 
     fn log_density(&self, f: &[f64]) -> f64 {
@@ -93,14 +94,14 @@ impl Task<'_> {
 
     /// The mean of f, K⁻¹(f − m) and the variances of f given sites.
     fn smoothed(&self, sites: &Sites) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
-        let n = self.t.len();
+        let n = self.times.t.len();
         let (mut f, mut weights, mut variances) = (self.mean.to_vec(), vec![0.0; n], vec![0.0; n]);
         let rows = self.sorted(sites.z.clone(), sites);
         let forward = self.blocks.forward(rows.rows(), None)?;
         let (mut h, d) = (Vec::new(), self.blocks.width());
         self.blocks.backward(rows.rows(), &forward, None, &mut |visit| {
             let place = rows.place(visit.row);
-            self.blocks.observed(self.t[place], &mut h);
+            self.blocks.observed(self.times.t[place], &mut h);
             let (above, variance) = visit.smoothed(&h, d);
             f[place] += above;
             weights[place] = visit.residual[0];

@@ -15,6 +15,7 @@ mod parameters;
 pub mod periodic;
 mod print;
 pub mod registry;
+pub mod same;
 pub(crate) mod stacked;
 pub mod stationary;
 pub mod text;

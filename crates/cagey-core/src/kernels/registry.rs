@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::form::Form;
 use super::transform::{InputTransform, projection};
-use super::{linear, periodic, stationary, wiener};
+use super::{linear, periodic, same, stationary, wiener};
 
 /// Forms and input transforms by name. To load a model that uses your own, you need a registry with them.
 #[derive(Debug, Clone)]
@@ -32,6 +32,7 @@ impl Default for Registry {
             linear::constant(),
             linear::white(),
             wiener::wiener(1),
+            same::same(),
         ];
         let registry = Self { forms: BTreeMap::new(), transforms: BTreeMap::new() };
         forms.into_iter().fold(registry, Self::with_form).with_transform(projection(1))
