@@ -260,6 +260,16 @@ fn several_series_share_a_kernel_and_have_functions_of_their_own() {
     folder.ok(&["plot", "m.cagey", "--series", "west", "--kind", "components", "-o", "g.svg"]);
     folder.fails(2, &["plot", "m.cagey", "--series", "south", "-o", "h.svg"], &["--series south", "east, north, west"]);
     folder.fails(1, &["fit", "shops.csv", "--series", "place"], &["place", "shop"]);
+    let weather = super::table(&["shop", "t", "x", "y"], 40, |i| {
+        vec![(i % 2) as f64, i as f64, (i * i % 7) as f64, (i as f64).sin()]
+    });
+    folder.write("weather.csv", weather);
+    let two = ["fit", "weather.csv", "-o", "w.cagey", "--series", "shop", "--kernel", "rbf(ard)"];
+    folder.ok(&two);
+    folder.fails(2, &["plot", "w.cagey", "-o", "h.svg"], &["1 input column", "has 2"]);
+    folder.fails(2, &["forecast", "w.cagey", "--horizon", "2"], &["one input", "`t`, `x`"]);
+    let state_space = [&two[..], &["--model", "state-space"]].concat();
+    folder.fails(2, &state_space, &["one input column, and there are 2"]);
     let sparse = [&fit[..], &["--model", "sgpr"]].concat();
     folder.fails(2, &sparse, &["several series", "exact, state-space, laplace", "--model state-space"]);
 }

@@ -159,6 +159,9 @@ fn draw_kind(
         }
         (Kind::Posterior, 1) => line::posterior(fitted, new, grid, path),
         (Kind::Components, 1) => line::components(fitted, new, series::first(fitted, grid), path),
+        (Kind::Posterior, d) if d > 1 && fitted.schema.series().is_some() => Err(Error::Usage(format!(
+            "several series can be drawn over 1 input column, this model has {d}; try --kind calibration"
+        ))),
         (Kind::Posterior, 2) => surface::draw(fitted, new, grid.points, path),
         (Kind::Posterior, d) => Err(Error::Usage(format!(
             "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"

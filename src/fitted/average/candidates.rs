@@ -1,7 +1,7 @@
 //! The models that an average consists of.
 
 use super::transforms::warped;
-use crate::data::{Dataset, TargetTransform, WarpKind};
+use crate::data::{Dataset, Schema, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
 use crate::models::experts::ExpertsOptions;
@@ -55,7 +55,10 @@ pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -
 
 /// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether
 /// there is a linear trend, or nothing else. `docs/average.md` compares families.
-const KERNELS: [&str; 6] = ["matern32(ard)", "matern12(ard)", "rbf(ard)", "rbf", "linear + matern32(ard)", "linear"];
+const KERNELS: [&str; 6] = ["matern32(ard)", "matern12(ard)", "rbf(ard)", SHARED, "linear + matern32(ard)", "linear"];
+
+/// The kernel with one lengthscale for all columns.
+const SHARED: &str = "rbf";
 
 /// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
 const OF_LOGARITHM: &str = "matern32(ard)";
@@ -74,10 +77,17 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     // With one column, the kernel with one lengthscale is another member's.
     let inputs = data.d - usize::from(settings.auxiliary_column.is_some()).min(data.d);
     let mut all: Vec<Settings> =
-        KERNELS.into_iter().filter(|kernel| inputs > 1 || *kernel != "rbf").map(with).collect();
+        KERNELS.into_iter().filter(|kernel| inputs > 1 || *kernel != SHARED).map(with).collect();
     if log && positive && open {
         all.push(Settings { target_transform: TargetTransform::Log, ..with(OF_LOGARITHM) });
     }
+    all
+}
+
+/// The same for a table: of several series along one input, the kernel with one lengthscale is another member's too.
+pub(in crate::fitted) fn of_table(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
+    let mut all = candidates(settings, data, log);
+    all.retain(|one| one.kernel != SHARED || schema.series().is_none() || schema.d() > 2);
     all
 }
 

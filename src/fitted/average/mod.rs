@@ -20,7 +20,7 @@ mod transforms;
 use std::sync::Arc;
 
 pub use candidates::{AVERAGE, OF_MODELS, UNTRIED_MODELS, candidates, seconds};
-pub(super) use candidates::{Asked, TELL, asked, models};
+pub(super) use candidates::{Asked, TELL, asked, models, of_table};
 pub(super) use train::{is_without, train};
 pub(super) use transforms::{Chosen, chosen};
 

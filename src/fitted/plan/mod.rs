@@ -90,7 +90,8 @@ impl Plan {
                     let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
                     return Err(average::unfit(&model));
                 }
-                Self::average(schema, data, average::candidates(&settings, data, log), seed, registry)
+                let each = average::of_table(&settings, &schema, data, log);
+                Self::average(schema, data, each, seed, registry)
             }
             None => Self::single(schema, data, settings, seed, registry),
         }

@@ -127,7 +127,7 @@ pub(super) fn candidates(
             return Err(Error::Usage(problem.into()).about("Settings::kernel"));
         }
         let model = if kind == state_space { usual() } else { settings.model.clone() };
-        let all = average::candidates(&Settings { model, ..settings.clone() }, data, asked.log);
+        let all = average::of_table(&Settings { model, ..settings.clone() }, schema, data, asked.log);
         return Ok(all.into_iter().map(|settings| Candidate { settings, link: None }).collect());
     }
     let y = data.y.as_deref().unwrap_or_default();

@@ -33,7 +33,10 @@ impl Axes {
         match (d, kernel.series()) {
             (1, _) => Ok(Self { d, time: 0, series: None }),
             (2, Some(series)) => Ok(Self { d, time: 1 - series.min(1), series: Some(series) }),
-            _ => Err(unknown(format!("it takes one input column, and there are {d}"))),
+            (_, series) => {
+                let inputs = d - usize::from(series.is_some());
+                Err(unknown(format!("it takes one input column, and there are {inputs}")))
+            }
         }
     }
 
