@@ -1355,3 +1355,27 @@ fn axes_of_dates_have_round_dates() {
         assert!(ticks(low, high, 5).is_empty());
     }
 }
+
+#[test]
+fn series_are_numbered_in_the_order_of_their_texts() {
+    let folder = Folder::new();
+    let table = folder.file("a.csv", "t,y,ward\n1,2.5,7\n2,3.5,10\n3,4.0,7\n1,1.0,B\n");
+    let options = ReadOptions { series: Some("ward".into()), ..ReadOptions::default() };
+    let (schema, data) = read_training(&table, &options).unwrap();
+    // The target is the last column that is no series, and texts that look like numbers are texts.
+    assert_eq!((schema.target.as_str(), data.x.as_slice()), ("y", &[1.0, 1.0, 2.0, 0.0, 3.0, 1.0, 1.0, 2.0][..]));
+    let (at, column) = schema.series().unwrap();
+    assert_eq!((at, column.encoding.labels().unwrap()), (1, &["10", "7", "B"].map(String::from)[..]));
+    let new = folder.file("b.csv", "ward,t\nC,5\n10,6\n");
+    let refused = read_with_schema(&new, &schema, &ReadOptions::default(), false).unwrap_err().to_string();
+    assert!(refused.contains("`C`") || refused.contains("\"C\""), "{refused}");
+    let mixed = ReadOptions { mix_unknown: true, ..ReadOptions::default() };
+    let data = read_with_schema(&new, &schema, &mixed, false).unwrap();
+    assert_eq!(data.x, [5.0, 3.0, 6.0, 0.0]);
+    assert!(data.notes.warnings[0].text.contains("no rows of the series `C` (1)"), "{:?}", data.notes.warnings);
+    let gap = folder.file("c.csv", "t,ward,y\n1,,2\n2,a,3\n");
+    let problem = read_training(&gap, &options).unwrap_err().to_string();
+    assert!(problem.contains("row 2") && problem.contains("ward"), "{problem}");
+    let options = ReadOptions { drop: vec!["ward".into()], ..options };
+    assert!(read_training(&table, &options).unwrap_err().to_string().contains("not an input"));
+}

@@ -1,5 +1,8 @@
 //! Series: the structure found, and the rows after the last one.
 
+use cagey::cli::request::{self, Request};
+use cagey::data::{Cells, Frame};
+
 use super::{Folder, numbers};
 
 /// A month of a growing series with a season, from January 2001 on.
@@ -294,4 +297,26 @@ fn the_last_rows_of_several_series_are_the_last_in_time() {
     let names: Vec<&str> = compared.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     let all = ["(mean)", "(seasonal naive)", "(smoothing)"];
     assert!(all.iter().all(|name| names.contains(name)), "{names:?}");
+}
+
+#[test]
+fn several_series_of_a_table_in_memory_are_those_of_its_file() {
+    let folder = Folder::new();
+    folder.write("shops.csv", shops(0..30));
+    let kernel = ["--series=shop", "--kernel=wiener + matern12", "--model=state-space", "--steps=5"];
+    let fitted = folder.json(&[&["fit", "shops.csv", "-o", "m.cagey", "--json"], &kernel[..]].concat());
+    let rows: Vec<Vec<String>> =
+        shops(0..30).lines().skip(1).map(|line| line.split(',').map(str::to_string).collect()).collect();
+    let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
+    let sales = rows.iter().map(|row| row[2].parse().unwrap()).collect();
+    let columns =
+        [("shop", Cells::Texts(column(0))), ("month", Cells::Texts(column(1))), ("sales", Cells::Numbers(sales))];
+    let frame = Frame::new("shops", columns.map(|(name, cells)| (name.to_string(), cells)).to_vec()).unwrap();
+    let request = Request::parse(&kernel.map(str::to_string)).unwrap();
+    let (schema, data) = request.read(&frame).unwrap();
+    let trained = request.prepare(schema, data).unwrap().train(&mut []).unwrap();
+    assert!((trained.fitted.summary.loss - fitted["loss"].as_f64().unwrap()).abs() < 1e-9);
+    let predicted = trained.fitted.predict(&request::read(&trained.fitted, &frame, false).unwrap()).unwrap();
+    let written = numbers(&folder.ok(&["predict", "m.cagey", "shops.csv"]), "mean");
+    predicted.iter().zip(written).for_each(|(a, b)| assert!((a.mean() - b).abs() < 1e-6 * b.abs(), "{a:?} {b}"));
 }

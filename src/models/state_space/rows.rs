@@ -70,7 +70,7 @@ impl Sorted {
         }
     }
 
-    /// Appends rows that are not earlier than the last.
+    /// Appends rows of a single series that are not earlier than the last.
     pub fn extend(&mut self, more: Self) {
         let n = self.times.t.len();
         if let (None, Some(_)) = (&self.order, &more.order) {
@@ -79,7 +79,7 @@ impl Sorted {
         if let Some(order) = &mut self.order {
             order.extend((0..more.times.t.len()).map(|row| n + more.place(row)));
         }
-        self.times = self.times.and(&more.times);
+        self.times.t.extend(more.times.t);
         self.y.extend(more.y);
         self.noise.extend(more.noise);
     }
