@@ -85,6 +85,13 @@ fn models_with_more_parts_take_part_if_these_are_worth_it() {
             assert!(after < before - 2.0, "{more}: {after} after {before} (log: {log})");
         }
     }
+    // The trail has all models: of the numbers 4 curves, and 16 structural ones.
+    let trail = &fitted.summary.trail;
+    assert_eq!(trail.len(), 20);
+    assert!(trail.iter().filter(|line| line.contains("nats")).count() >= fitted.members().len(), "{trail:?}");
+    assert!(trail.iter().any(|line| line.contains("more than") && line.ends_with("left out")), "{trail:?}");
+    let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(again.summary.trail, fitted.summary.trail);
     assert!(compared >= 2, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
 }
 
@@ -101,6 +108,7 @@ fn of_many_rows_the_last_are_searched_and_all_are_fitted() {
     assert!(said.contains("the last 2500 rows show") && seen.chosen == [said], "{:?}", seen.chosen);
     // The search and what follows it.
     assert_eq!(seen.starts, 2);
+    assert!(fitted.summary.trail.len() >= 5, "{:?}", fitted.summary.trail);
     assert_eq!(fitted.summary.rows, 5180);
     assert!(fitted.settings.kernel.contains("wiener"), "{}", fitted.settings.kernel);
     // One step of the walk has this scale, and so has the forecast of the first row.

@@ -64,8 +64,13 @@ pub fn members_text(fitted: &Fitted) -> String {
         (format!("{} {}", k + 1, member.name()), why)
     };
     let rows: Vec<(String, String)> = members.iter().enumerate().map(row).collect();
+    let others = fitted.summary.trail.len().saturating_sub(members.len());
+    let searched = match others {
+        0 => String::new(),
+        _ => format!("{others} more models take no part; the trail of the search, in JSON, says why\n"),
+    };
     format!(
-        "Average of {} models: weights (logarithms per row, of the target in its own units)\n{}Heaviest member\n",
+        "Average of {} models: weights (logarithms per row, of the target in its own units)\n{}{searched}Heaviest member\n",
         members.len(),
         report::table(&rows)
     )

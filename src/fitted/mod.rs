@@ -83,6 +83,9 @@ pub struct Summary {
     /// What was chosen before the training, by trials or a search, in words.
     #[serde(default)]
     pub chosen: Option<String>,
+    /// The models of a search, each with its evidence or why it takes no part; empty if there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trail: Vec<String>,
     /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
     /// Whether the first warning says that predictions are no better than those without inputs.

@@ -142,6 +142,7 @@ impl Fit {
                 "kernel": fitted.kernel().to_string(),
                 "average": members_json(&fitted),
                 "chosen": fitted.summary.chosen,
+                "trail": fitted.summary.trail,
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),

@@ -14,6 +14,7 @@
 
 mod candidates;
 mod mixed;
+mod search;
 mod train;
 mod transforms;
 

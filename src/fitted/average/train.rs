@@ -1,6 +1,5 @@
 //! Trains the members of an average side by side.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,24 +8,17 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
+use super::search::{Trained, best, is_hopeless, is_idle, levels, near, told};
 use super::{Fitted, Member, name};
 use crate::advice::Advice;
 use crate::data::TargetTransform;
 use crate::error::{Error, Result};
-use crate::fitted::Plan;
 use crate::fitted::structure::Link;
+use crate::fitted::{Plan, Summary};
 use crate::models::options::Kind;
 use crate::models::state_space::StateSpaceOptions;
 use crate::threads;
-use crate::train::{self, CheckpointPlan, Lbfgs, Observer, Optimizer, Outcome, Report, TrainConfig};
-
-/// The evidence by which a model is behind the best before those that add to it are left out, in logarithms of weights.
-const HOPELESS: f64 = 5.0;
-
-/// The nats of evidence that parts have to add to a model to be worth their parameters, of which they have two at the
-/// least or one that chance fits as well (Akaike 1974). With less, the simpler model stays, and the same function counts
-/// once.
-const WORTH: f64 = 2.0;
+use crate::train::{self, CheckpointPlan, Observer, Outcome, Report, TrainConfig};
 
 /// How a warning begins that a model is left out.
 const WITHOUT: &str = "the average is without";
@@ -35,9 +27,6 @@ const WITHOUT: &str = "the average is without";
 pub(in crate::fitted) fn is_without(warning: &Advice) -> bool {
     warning.text.starts_with(WITHOUT)
 }
-
-/// What training left of a model: its measures, and the log densities of rows set apart, if there are some.
-type Trained = Result<(Member, Vec<f64>)>;
 
 /// Trains each plan on one thread, as many at a time as there are threads, and averages the models. So the result does
 /// not depend on the number of threads. A plan that begins at the parameters of another waits for it, and is left out
@@ -115,6 +104,7 @@ pub(in crate::fitted) fn train(
         }
     }
     let idle: Vec<bool> = (0..count).map(|k| is_idle(members[k].as_ref(), links[k], &members)).collect();
+    let trail = if searched { told(&names, &links, &members, &idle) } else { Vec::new() };
     members.iter_mut().zip(idle).filter(|(_, idle)| *idle).for_each(|(member, _)| *member = None);
     let (observers, outcome) = watched.all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcome.iter().for_each(|outcome| observers.iter_mut().for_each(|observer| observer.finish(outcome)));
@@ -149,64 +139,22 @@ pub(in crate::fitted) fn train(
         true => Fitted::stacked(fitted)?,
         false => Fitted::weighed(fitted.into_iter().map(|(member, _)| member).collect())?,
     };
-    average.summary.warnings.extend(warnings.clone());
-    // The file keeps the warnings of members only.
-    if let Some(heaviest) = Arc::get_mut(&mut average.members).and_then(<[Member]>::first_mut) {
-        heaviest.fitted.summary.warnings.extend(warnings);
-    }
+    average.annotate(|summary| {
+        summary.warnings.extend(warnings.clone());
+        summary.trail = trail.clone();
+    });
     Ok(average)
 }
 
-/// The usual optimiser, ended where the evidence of a series would hardly change weights any more.
-fn near(optimizer: &Optimizer) -> Optimizer {
-    match optimizer {
-        usual if *usual == Optimizer::default() => {
-            Optimizer::Lbfgs(Lbfgs { gradient_tolerance: 1e-5, loss_tolerance: 1e-6, ..Lbfgs::default() })
-        }
-        asked => asked.clone(),
-    }
-}
-
-/// How many others each plan waits for, one after another.
-fn levels(links: &[Option<Link>]) -> Vec<usize> {
-    let mut levels: Vec<usize> = Vec::new();
-    for link in links {
-        levels.push(link.map_or(0, |link| 1 + levels[link.of]));
-    }
-    levels
-}
-
-/// The largest logarithm of the weight by evidence of some members.
-fn best<'a>(members: impl Iterator<Item = &'a Member>) -> f64 {
-    members.map(Member::log_of_evidence).fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// Whether a plan adds to a model that is far behind the best so far, or to one that was left out for this reason.
-fn is_hopeless(link: Option<Link>, members: &[Option<Trained>]) -> bool {
-    let Some(Link { of, adds: true }) = link else { return false };
-    match &members[of] {
-        Some(Ok((simpler, _))) => {
-            simpler.log_of_evidence() < best(members.iter().flatten().flatten().map(|(member, _)| member)) - HOPELESS
-        }
-        Some(Err(_)) => false,
-        None => true,
-    }
-}
-
-/// Whether a model has all parts of the one that it begins at and more, and yet hardly more evidence.
-fn is_idle(own: Option<&Trained>, link: Option<Link>, members: &[Option<Trained>]) -> bool {
-    let simpler = link.and_then(|link| members[link.of].as_ref());
-    let (Some(Ok((own, _))), Some(Ok((simpler, _)))) = (own, simpler) else { return false };
-    let parts = |member: &Member| member.fitted.settings.kernel.split(" + ").map(str::to_string).collect();
-    let (more, fewer): (HashSet<String>, HashSet<String>) = (parts(own), parts(simpler));
-    let same = own.fitted.settings.target_transform == simpler.fitted.settings.target_transform;
-    let nats = |member: &Member| -(member.fitted.summary.rows as f64) * member.evidence;
-    let whole = |member: &Member| !member.fitted.summary.is_cut_short();
-    let adds = same && more.len() > fewer.len() && more.is_superset(&fewer);
-    adds && whole(own) && whole(simpler) && nats(own) < nats(simpler) + WORTH
-}
-
 impl Fitted {
+    /// Changes the summary: that of an average, and of its heaviest member, as the file keeps those of members only.
+    pub(in crate::fitted) fn annotate(&mut self, change: impl Fn(&mut Summary)) {
+        change(&mut self.summary);
+        if let Some(heaviest) = Arc::get_mut(&mut self.members).and_then(<[Member]>::first_mut) {
+            change(&mut heaviest.fitted.summary);
+        }
+    }
+
     /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median. A few such rows
     /// would decide the mean of an average.
     pub(super) fn explodes(&self) -> Result<bool> {
@@ -223,9 +171,7 @@ impl Fitted {
         let variance = far.variance[0] + self.noise().unwrap_or_default();
         Ok(0.5 * variance * self.target_scale.sd.powi(2) > MOST)
     }
-}
 
-impl Fitted {
     /// The inputs as long after the last row as the rows are wide, in the series of the first row.
     fn later(&self) -> Vec<f64> {
         let series = self.kernel().series();

@@ -73,7 +73,9 @@ impl Plan {
             max_time: config.max_time.map(|time| time.saturating_sub(began.elapsed())),
             ..config.clone()
         };
-        Self { others: chosen.collect(), ..first }.train(&config, &mut [&mut following])
+        let mut fitted = Self { others: chosen.collect(), ..first }.train(&config, &mut [&mut following])?;
+        fitted.annotate(|summary| summary.trail = found.summary.trail.clone());
+        Ok(fitted)
     }
 
     /// The same plan with the bounds of the search.

@@ -244,6 +244,7 @@ fn summarise(
         weak_prior: None,
         race,
         chosen: None,
+        trail: Vec::new(),
         ranges: None,
         warnings,
         useless: false,
