@@ -12,6 +12,7 @@ use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings};
 use cagey::metrics::Predictive;
 use cagey::models::experts::ExpertsOptions;
 use cagey::models::functions::PathOptions;
+use cagey::models::laplace::LaplaceOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
@@ -348,6 +349,59 @@ fn calibration_can_be_taken_off_every_member() {
     let [a, b] = [&fitted, &plain].map(|fitted| fitted.predict(&new).unwrap()[0].sd());
     assert!(a > b, "{a} {b}");
     fitted.diagnose_left_out(&fitted.left_out().unwrap().unwrap()).unwrap();
+}
+
+/// Two classes along two inputs.
+fn of_classes(from: usize, to: usize) -> Dataset {
+    let data = rows(from, to);
+    let class = |i: usize| f64::from(u8::from(data.row(i)[0] - data.row(i)[1] + (3.1 * i as f64).sin() > 5.0));
+    let y = (0..data.n).map(class).collect();
+    data.with_target("y", y).unwrap()
+}
+
+#[test]
+fn classes_have_the_weights_of_left_out_densities() {
+    let (data, new) = (of_classes(0, 60), of_classes(60, 66));
+    let asked = Settings { likelihood: "bernoulli".into(), model: LaplaceOptions::default().into(), ..settings() };
+    let fitted = fit(&data, asked.clone(), &steps(20));
+    let members = fitted.members();
+    assert_eq!(members.len(), 5);
+    for pair in members.windows(2) {
+        let ratio = (pair[0].weight / pair[1].weight).ln();
+        close(ratio, 60.0 * (pair[1].left_out - pair[0].left_out) / 4.0, 1e-9, "ratio of weights");
+    }
+    for member in members {
+        let (y, left) = member.fitted.uncalibrated().left_out_targets().unwrap();
+        let density = y.iter().zip(&left).map(|(y, p)| -p.log_density(*y)).sum::<f64>() / 60.0;
+        close(member.left_out, density, 1e-12, "left-out density");
+    }
+    let of = |fitted: &Fitted| -> Vec<Vec<f64>> {
+        let all = fitted.predict_targets(&new).unwrap();
+        all.iter().map(|prediction| prediction.probabilities().unwrap()).collect()
+    };
+    let each: Vec<_> = members.iter().map(|member| of(&member.fitted)).collect();
+    let latents: Vec<_> = members.iter().map(|m| m.fitted.marginals(&new).unwrap().remove(0)).collect();
+    let latent = fitted.marginals(&new).unwrap().remove(0);
+    for (row, p) in of(&fitted).iter().enumerate() {
+        let expected = |of: &dyn Fn(usize) -> f64| -> f64 {
+            members.iter().enumerate().map(|(k, member)| member.weight * of(k)).sum()
+        };
+        close(p[1], expected(&|k| each[k][row][1]), 1e-12, "probability");
+        let mean = expected(&|k| latents[k].mean[row]);
+        close(latent.mean[row], mean, 1e-12, "mean");
+        let square = expected(&|k| latents[k].variance[row] + (latents[k].mean[row] - mean).powi(2));
+        close(latent.variance[row], square, 1e-12, "variance");
+        close(fitted.predict_mean(new.row(row)).unwrap()[0], p[1], 1e-12, "mean of codes");
+    }
+    let read = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(of(&read), of(&fitted));
+    let (y, left) = fitted.left_out_targets().unwrap();
+    assert_eq!(y, data.y.unwrap());
+    let own = members.iter().map(|m| m.weight * m.fitted.left_out_targets().unwrap().1[7].mean()).sum::<f64>();
+    close(left[7].mean(), own, 1e-12, "left-out probability");
+    let several = Settings { likelihood: "softmax".into(), ..asked };
+    let plan = Plan::new(schema(&of_classes(0, 60)), &of_classes(0, 60), several, 0, &Registry::default());
+    assert!(plan.is_err(), "several functions have no closed form");
 }
 
 #[test]

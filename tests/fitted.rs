@@ -13,8 +13,8 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Calibrate, Fit, Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink};
-use cagey::metrics::Source;
 use cagey::metrics::diagnosis::{Along, Finding};
+use cagey::metrics::{Source, Temperature};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
@@ -762,7 +762,7 @@ fn read(table: &str) -> (Schema, Dataset) {
 fn trained(table: &str, settings: Settings) -> Fitted {
     let (schema, data) = read(table);
     let registry = Registry::default();
-    let config = registry.models.options(&settings.model).unwrap().training();
+    let config = registry.models.options(&settings.model).unwrap().training(500);
     Fitted::fit(schema, &data, settings, &config, &registry, &mut []).unwrap()
 }
 
@@ -1048,6 +1048,25 @@ fn many_rows_of_classes_are_calibrated_by_default() {
     assert_eq!(with(4999, Calibrate::Auto), (4999, None));
     assert_eq!(with(5000, Calibrate::No), (5000, None));
     assert_eq!(with(200, Calibrate::Yes), (170, Some(30)));
+}
+
+#[test]
+fn classes_left_out_in_closed_form_determine_a_temperature() {
+    let class = |i: usize| usize::from((0.37 * i as f64).sin() > if i % 17 == 0 { 0.9 } else { 0.0 });
+    let row = |i: usize| format!("{},{}\n", (0.37 * i as f64).sin(), class(i));
+    let table = format!("x,y\n{}", (0..120).map(row).collect::<String>());
+    let with = |calibrate: Calibrate| {
+        let model = LaplaceOptions::default().into();
+        trained(&table, Settings { likelihood: "bernoulli".into(), model, calibrate, ..Settings::default() })
+    };
+    let [plain, usual, asked] = [Calibrate::No, Calibrate::Auto, Calibrate::Yes].map(with);
+    let (y, left) = plain.left_out_targets().unwrap();
+    let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
+    let probabilities: Vec<Vec<f64>> = left.iter().map(|p| p.probabilities().unwrap()).collect();
+    let found = Temperature::fit(&codes, &probabilities, Source::LeaveOneOut);
+    assert!(found.exponent > 1.1 && found.rows == 120, "{found:?}");
+    assert_eq!((usual.temperature, asked.temperature, plain.temperature), (Some(found), Some(found), None));
+    assert_eq!(usual.uncalibrated().temperature, None);
 }
 
 #[test]

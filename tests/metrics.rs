@@ -3,7 +3,7 @@
 use cagey::Error;
 use cagey::likelihoods::tempered;
 use cagey::metrics::diagnosis::{Draws, Residuals, diagnose};
-use cagey::metrics::{Predictive, Scores, Temperature, calibration_curve, score};
+use cagey::metrics::{Predictive, Scores, Source, Temperature, calibration_curve, score};
 use proptest::prelude::*;
 
 /// `∫ f` from `a` to `b` by Simpson's rule.
@@ -683,6 +683,18 @@ fn uniform(seed: u64, count: usize) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
+/// Few rows that are all predicted right do not say that probabilities are 0 and 1.
+#[test]
+fn few_rows_move_a_temperature_little() {
+    let fit = |rows: usize| Temperature::fit(&vec![0; rows], &vec![vec![0.8, 0.2]; rows], Source::LeaveOneOut);
+    let [few, more] = [fit(30), fit(3000)];
+    assert!(1.5 < few.exponent && few.exponent < 3.0 && more.exponent > 4.0, "{few:?} {more:?}");
+    // The derivative of the log posterior density in the exponent's logarithm is 0.
+    let density = |t: f64| 30.0 * tempered(&[0.8, 0.2], t.exp())[0].ln() - t * t / 0.5;
+    let t = few.exponent.ln();
+    assert!((density(t + 1e-4) - density(t - 1e-4)).abs() < 1e-9, "{few:?}");
+}
+
 /// Labels drawn from probabilities that are sharper or flatter than the model's give back this exponent. Labels drawn
 /// from the model's own probabilities change nothing.
 #[test]
@@ -709,15 +721,16 @@ fn a_temperature_is_found_again() {
                 .unwrap_or(last)
         };
         let codes: Vec<usize> = said.iter().zip(&draws).map(draw).collect();
-        let found = Temperature::fit(&codes, &said);
+        let found = Temperature::fit(&codes, &said, Source::Share);
         assert!((found.exponent - exponent).abs() <= tolerance, "{found:?} for {exponent}");
         assert_eq!(found.gain > 0.0, exponent != 1.0, "{found:?}");
-        // The likelihood has its maximum at the exponent found.
+        // The likelihood times the prior has its maximum at the exponent found.
         let likelihood = |e: f64| -> f64 { codes.iter().zip(&said).map(|(c, p)| tempered(p, e)[*c].ln()).sum() };
+        let density = |e: f64| likelihood(e) - e.ln().powi(2) / 0.5;
         if found.gain > 0.0 {
-            let best = likelihood(found.exponent);
-            assert!(best >= likelihood(found.exponent * 1.01) && best >= likelihood(found.exponent / 1.01));
-            assert!((best - likelihood(1.0) - found.gain).abs() < 1e-9);
+            let best = density(found.exponent);
+            assert!(best >= density(found.exponent * 1.01) && best >= density(found.exponent / 1.01));
+            assert!((likelihood(found.exponent) - likelihood(1.0) - found.gain).abs() < 1e-9);
         }
     }
 }

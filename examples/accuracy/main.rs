@@ -118,7 +118,7 @@ fn trained(entry: &Entry, folder: &Path, seed: u64) -> Result<[f64; 2]> {
         ..Settings::default()
     };
     let registry = Registry::default();
-    let mut config = registry.models.options(&settings.model)?.training().seed(seed);
+    let mut config = registry.models.options(&settings.model)?.training(train.n).seed(seed);
     (config.steps, config.early_stopping) = (entry.steps, None);
     let fitted = Fitted::fit(schema, &train, settings, &config, &registry, &mut [])?;
     let priors: f64 = fitted.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();

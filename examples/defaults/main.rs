@@ -161,7 +161,7 @@ fn run(options: &Options, set: &str, way: Way, seed: u64) -> Result<Row> {
         settings.kernel = "matern32".into();
     }
     let registry = Registry::default();
-    let mut config = registry.models.options(&settings.model)?.training();
+    let mut config = registry.models.options(&settings.model)?.training(train.n);
     if way == Way::Restarts {
         config = config.restarts(Restarts::new(10, 1.0));
     }

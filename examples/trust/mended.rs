@@ -79,8 +79,8 @@ fn look(kind: Kind, rows: usize, seed: u64) -> Result<[Row; 2]> {
 fn fitted(kind: Kind, data: &Dataset, seed: u64, settings: Settings) -> Result<(Fitted, Row)> {
     let split = kind.split(data.n, seed)?;
     let registry = Registry::default();
-    let config = registry.models.options(&settings.model)?.training();
     let train = data.subset(&split.train);
+    let config = registry.models.options(&settings.model)?.training(train.n);
     let fitted = Fitted::fit(Schema::numeric(data), &train, settings, &config, &registry, &mut [])?;
     let row = scores(&fitted, &data.subset(&split.test))?;
     Ok((fitted, row))

@@ -89,21 +89,14 @@ impl TrainOptions {
     /// Refuses options of an optimiser that trains none of the models, and L-BFGS if losses cannot be compared.
     pub fn check(&self, models: &[&dyn ModelOptions], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
-        let lbfgs = models.iter().all(|model| self.optimizer(*model) == OptimizerName::Lbfgs);
-        let searched = models.iter().filter(|model| self.optimizer(**model) == OptimizerName::Lbfgs);
-        for batches in searched.filter_map(|model| model.minibatches()) {
-            let problem = match batches.natural {
-                Some(_) => {
-                    "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer \
-                     adam"
-                }
-                None if batches.size < rows => {
-                    "L-BFGS compares losses, and those of minibatches differ by their rows: add --optimizer adam, or \
-                     --batch of all rows"
-                }
-                None => continue,
-            };
-            return Err(Error::Usage(problem.into()));
+        let lbfgs = models.iter().all(|model| self.optimizer(*model, rows) == OptimizerName::Lbfgs);
+        let searched = models.iter().filter(|model| self.optimizer(**model, rows) == OptimizerName::Lbfgs);
+        if searched.filter_map(|model| model.minibatches()).any(|batches| batches.size < rows) {
+            return Err(Error::Usage(
+                "L-BFGS compares losses, and those of minibatches differ by their rows: add --optimizer adam, or \
+                 --batch of all rows"
+                    .into(),
+            ));
         }
         match rates.into_iter().find(|(_, given)| *given && lbfgs) {
             Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
@@ -123,17 +116,20 @@ impl TrainOptions {
         starts && rates && self.steps.is_none() && self.patience.is_none()
     }
 
-    fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {
-        self.optimizer.unwrap_or(match model.training().optimizer {
+    fn optimizer(&self, model: &dyn ModelOptions, rows: usize) -> OptimizerName {
+        let rates = self.lr.is_some() || self.schedule.is_some();
+        self.optimizer.unwrap_or(match model.training(rows).optimizer {
             Optimizer::Adam(_) => OptimizerName::Adam,
+            // It needs none of these.
+            Optimizer::Lbfgs(_) if rates && model.minibatches().is_some() => OptimizerName::Adam,
             Optimizer::Descent(_) => OptimizerName::Descent,
             _ => OptimizerName::Lbfgs,
         })
     }
 
-    /// The library's configuration for a model.
-    pub fn config(&self, model: &dyn ModelOptions) -> TrainConfig {
-        let usual = model.training();
+    /// The library's configuration for a model of so many rows.
+    pub fn config(&self, model: &dyn ModelOptions, rows: usize) -> TrainConfig {
+        let usual = model.training(rows);
         let steps = usual.steps;
         let adam = match usual.optimizer {
             Optimizer::Adam(adam) => adam,
@@ -145,7 +141,7 @@ impl TrainOptions {
             Some(ScheduleName::Linear) => Schedule::Linear { final_fraction: 0.1 },
             Some(ScheduleName::Cosine) => Schedule::Cosine { final_fraction: 0.01 },
         };
-        let optimizer = match self.optimizer(model) {
+        let optimizer = match self.optimizer(model, rows) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
             OptimizerName::Descent => Optimizer::Descent(Descent { rate: self.lr.unwrap_or(adam.rate), schedule }),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(adam.rate), schedule, ..adam }),

@@ -289,5 +289,9 @@ pub fn temperature_in_words(temperature: &Temperature) -> String {
         e if e < 1.0 => format!("flatter, to the power {e:.2}"),
         _ => "as the model says".into(),
     };
-    format!("{does}; from {} set apart", report::count(temperature.rows, "row"))
+    let rows = report::count(temperature.rows, "row");
+    match temperature.source {
+        Source::LeaveOneOut => format!("{does}; from {rows}, each left out in turn"),
+        _ => format!("{does}; from {rows} set apart"),
+    }
 }

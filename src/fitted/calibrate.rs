@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Support;
-use crate::metrics::{Calibration, Predictive, Source, Temperature};
+use crate::metrics::{Calibration, Predictive, Source, TargetPrediction, Temperature};
 use crate::params::{Parameter, Unit};
 use crate::threads;
 
@@ -51,7 +51,11 @@ impl Fitted {
         }
         let plain = self.uncalibrated();
         if self.has_classes() {
-            return plain.with_temperature(data);
+            enough(data.n)?;
+            self.check_targets(data)?;
+            let y = data.y.clone().unwrap_or_default();
+            let predictions = plain.predict_targets(data)?;
+            return Ok(plain.with_temperature(y, &predictions, Source::Share));
         }
         let y: Vec<f64> = self.target_scale.forward(data)?.into_iter().map(|z| self.target_scale.inverse(z)).collect();
         let predictions = plain.predict(data)?;
@@ -59,7 +63,8 @@ impl Fitted {
         plain.with_residuals(&z, predictions.iter(), Source::Share)
     }
 
-    /// The same model with intervals from leave-one-out residuals of its own rows.
+    /// The same model with intervals from leave-one-out residuals of its own rows; for classes, with probabilities at
+    /// the [temperature](Temperature) that fits the left-out ones.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without leave-one-out predictions in closed form, [`Error::Data`] for fewer than 20
@@ -69,6 +74,11 @@ impl Fitted {
             return self.each(Self::calibrated_by_leaving_out);
         }
         let plain = self.uncalibrated();
+        if self.has_classes() {
+            enough(self.data.n())?;
+            let (y, predictions) = plain.left_out_targets()?;
+            return Ok(plain.with_temperature(y, &predictions, Source::LeaveOneOut));
+        }
         let left = plain.closed()?;
         let (z, own) = (left.standardised(), self.in_user_units(&left.marginals));
         let rows = self.tested(&z);
@@ -83,6 +93,11 @@ impl Fitted {
         let calibrated = match (self.settings.calibrate, apart) {
             (Calibrate::Yes | Calibrate::Auto, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
+            (Calibrate::Auto, _) if self.has_classes() => {
+                let calibrated = self.calibrated_by_leaving_out().ok();
+                let pays = |fitted: &Self| fitted.temperature.is_some_and(|temperature| temperature.gain > 0.0);
+                return calibrated.filter(pays).unwrap_or(self);
+            }
             (Calibrate::Auto, _) if self.summary.rows < ENOUGH => {
                 self.calibration = self.of_few_rows();
                 return self;
@@ -116,13 +131,12 @@ impl Fitted {
         matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
     }
 
-    fn with_temperature(self, data: &Dataset) -> Result<Self> {
-        enough(data.n)?;
-        self.check_targets(data)?;
-        let probabilities: Option<Vec<_>> = self.predict_targets(data)?.iter().map(|p| p.probabilities()).collect();
-        let codes: Vec<usize> = data.y.iter().flatten().map(|y| *y as usize).collect();
-        let temperature = probabilities.map(|probabilities| Temperature::fit(&codes, &probabilities));
-        Ok(Self { temperature, ..self })
+    /// The same model with the temperature that fits predictions of classes (codes).
+    fn with_temperature(self, codes: Vec<f64>, predictions: &[TargetPrediction], source: Source) -> Self {
+        let probabilities: Option<Vec<_>> = predictions.iter().map(TargetPrediction::probabilities).collect();
+        let codes: Vec<usize> = codes.into_iter().map(|code| code as usize).collect();
+        let temperature = probabilities.map(|probabilities| Temperature::fit(&codes, &probabilities, source));
+        Self { temperature, ..self }
     }
 
     /// The same model with the distribution of these residuals of rows that the model knew so much of.

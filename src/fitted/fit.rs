@@ -188,7 +188,7 @@ impl<'a> Fit<'a> {
         let registry = self.registry.map_or_else(|| Cow::Owned(Registry::default()), Cow::Borrowed);
         let mut config = match self.config {
             Some(config) => config,
-            None => registry.models.options(&self.settings.model)?.training(),
+            None => registry.models.options(&self.settings.model)?.training(self.data.n),
         };
         config.steps = self.steps.unwrap_or(config.steps);
         config.seed = self.seed.unwrap_or(config.seed);

@@ -73,7 +73,7 @@ impl Fitted {
     /// [`predict_targets`](Self::predict_targets); [`Error::Data`] for inputs too far away for finite predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
         if !self.members.is_empty() {
-            return self.averaged(|member| member.predict(data));
+            return self.averaged(|member| member.predict(data), Predictive::Average);
         }
         let predict = |data: &Dataset| -> Result<Vec<[f64; 2]>> {
             let (x, known) = self.standardise(data)?;
@@ -90,7 +90,7 @@ impl Fitted {
     /// As [`predict`](Self::predict).
     pub fn predict_at(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<Predictive>> {
         if !self.members.is_empty() {
-            return self.averaged(|member| member.predict_at(x, known));
+            return self.averaged(|member| member.predict_at(x, known), Predictive::Average);
         }
         Ok(self.calibrated(self.in_user_units(&in_columns(self.with_noise(x, known)?))))
     }
@@ -132,13 +132,10 @@ impl Fitted {
     /// As [`predict`](Self::predict).
     pub fn predict_mean(&self, x: &[f64]) -> Result<Vec<f64>> {
         let data = self.table(x)?;
-        if !self.members.is_empty() {
-            return Ok(self.predict(&data)?.iter().map(Predictive::mean).collect());
-        }
         if self.noise().is_none() {
             return Ok(self.predict_targets(&data)?.iter().map(TargetPrediction::mean).collect());
         }
-        if self.target_scale.transform != TargetTransform::Identity {
+        if !self.members.is_empty() || self.target_scale.transform != TargetTransform::Identity {
             return Ok(self.predict(&data)?.iter().map(Predictive::mean).collect());
         }
         let predict = |data: &Dataset| -> Result<Vec<f64>> {
@@ -157,14 +154,16 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
+        if !self.members.is_empty() {
+            return self.averaged(|member| member.predict_targets(data), TargetPrediction::mixture);
+        }
         let predict = |data: &Dataset| -> Result<Vec<TargetPrediction>> {
             let (x, auxiliary) = self.standardise(data)?;
             self.targets_at(&x, auxiliary.as_deref())
         };
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         let join = |parts: Vec<TargetPrediction>| {
-            let standardised = Prediction::mixture(parts.into_iter().map(|part| part.standardised).collect());
-            TargetPrediction { standardised, origin, unit }
+            let weight = 1.0 / parts.len() as f64;
+            TargetPrediction::mixture(parts.into_iter().map(|part| (weight, part)).collect())
         };
         self.mixed(data, predict, join)
     }
@@ -177,8 +176,7 @@ impl Fitted {
     /// invalid one.
     pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         if !self.members.is_empty() {
-            let problem = "an average of models of gaussian targets predicts their distributions itself: ask for those";
-            return Err(Error::Usage(problem.into()));
+            return self.averaged(|member| member.targets_at(x, auxiliary), TargetPrediction::mixture);
         }
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
@@ -237,8 +235,13 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models that leave no row out in closed form.
     pub fn left_out_targets(&self) -> Result<(Vec<f64>, Vec<TargetPrediction>)> {
-        let cavities = crate::threads::helped(|| self.posterior.cavities())?;
-        let Some(cavities) = cavities.filter(|all| all.mean.len() == self.data.n() && self.members.is_empty()) else {
+        let y = || self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
+        if !self.members.is_empty() {
+            let predictions = self.averaged(|member| Ok(member.left_out_targets()?.1), TargetPrediction::mixture);
+            return Ok((y(), predictions?));
+        }
+        let cavities = helped(|| self.posterior.cavities())?;
+        let Some(cavities) = cavities.filter(|all| all.mean.len() == self.data.n()) else {
             return Err(Error::Usage(format!(
                 "leaving one out in closed form is for models that solve one linear system of all rows: with gaussian \
                  targets, and laplace and state-space with one latent function; this is: {}",
@@ -247,7 +250,7 @@ impl Fitted {
         };
         let auxiliary = self.data.auxiliary.as_ref();
         let predictions = self.targets_of(&[cavities], |row| auxiliary.map(|auxiliary| auxiliary[row]))?;
-        Ok((self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect(), predictions))
+        Ok((y(), predictions))
     }
 
     /// The prediction with the temperature of probabilities, if there is one.
@@ -264,7 +267,7 @@ impl Fitted {
     /// As [`standardise`](Self::standardise).
     pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
         if !self.members.is_empty() {
-            return self.averaged(|member| member.predict_latent(data));
+            return self.averaged(|member| member.predict_latent(data), Predictive::Average);
         }
         let predict = |data: &Dataset| self.latent(&self.standardise(data)?.0);
         Ok(self.in_user_units(&in_columns(self.mixed(data, predict, joined)?)))
@@ -276,16 +279,20 @@ impl Fitted {
     /// As [`predict_latent`](Self::predict_latent).
     pub fn latent_at(&self, x: &[f64]) -> Result<Vec<Predictive>> {
         if !self.members.is_empty() {
-            return self.averaged(|member| member.latent_at(x));
+            return self.averaged(|member| member.latent_at(x), Predictive::Average);
         }
         Ok(self.in_user_units(&in_columns(self.latent(x)?)))
     }
 
-    /// Mean and variance of every latent function at the rows of a table, as the model sees them.
+    /// Mean and variance of every latent function at the rows of a table, as the model sees them; of an average, of
+    /// the mixture of its members' functions.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn marginals(&self, data: &Dataset) -> Result<Vec<Marginals>> {
+        if !self.members.is_empty() {
+            return self.mixed_marginals(|member| member.marginals(data));
+        }
         let latents = self.model.likelihood().latents();
         let predict = |data: &Dataset| -> Result<Vec<Vec<[f64; 2]>>> {
             let all = self.posterior.marginals(&self.standardise(data)?.0)?;

@@ -549,10 +549,6 @@ fn options_of_other_models_and_likelihoods_are_refused() {
         (&["--lr", "0.1"], &["--lr", "--optimizer adam"]),
         (&["--schedule", "cosine"], &["--schedule", "--optimizer adam"]),
         (&["--model", "cagp", "--tolerance", "0.1"], &["--tolerance", "--policy"]),
-        (
-            &["--model", "svgp", "--optimizer", "lbfgs", "--natural-gradients", "0.1"],
-            &["--natural-gradients", "--optimizer adam"],
-        ),
     ] {
         folder.refuses(2, options, words);
     }
@@ -642,7 +638,17 @@ fn levels_start_at_the_targets_and_have_their_units() {
             assert!((start - 4000.0).abs() < 30.0, "{model} {mean}: {start}");
         }
     }
-    let found = fit(&["--likelihood", "heteroscedastic", "--mean", "linear"]);
+    // A first step of L-BFGS is long, and natural gradients end with some.
+    let found = fit(&[
+        "--likelihood",
+        "heteroscedastic",
+        "--mean",
+        "linear",
+        "--optimizer",
+        "adam",
+        "--natural-gradients",
+        "0",
+    ]);
     assert!((level(&found, "latent1.mean.constant") - 4000.0).abs() < 30.0, "{found}");
     assert!(level(&found, "latent2.mean.constant").abs() < 1.0, "the logarithm of a noise has no units");
     let [first, second] = ["latent1", "latent2"].map(|l| level(&found, &format!("{l}.kernel.matern32.variance")));
@@ -778,8 +784,8 @@ fn folds_keep_groups_together_and_forecasts_look_ahead() {
     folder.fails(2, &[&common[..], &["--rolling", "3", "--folds", "3"]].concat(), &["--folds"]);
 }
 
-/// Probabilities of classes get the temperature of rows set apart. It is in the file and reported; both scores are
-/// printed.
+/// Probabilities of classes get the temperature of left-out rows, or of rows set apart. It is in the file and reported;
+/// both scores are printed.
 #[test]
 fn probabilities_of_classes_are_calibrated() {
     let folder = Folder::new();
@@ -788,16 +794,24 @@ fn probabilities_of_classes_are_calibrated() {
     folder.write("t.csv", table(&["x", "y"], 300, row));
     let kernel = "rbf(lengthscale=0.3, variance=0.2, fix=[lengthscale, variance])";
     let fit = ["fit", "t.csv", "-o", "m.cagey", "--likelihood", "bernoulli", "--steps", "30", "--kernel", kernel];
-    let plain = folder.json(&[&fit[..], &["--holdout", "0.2", "--json"]].concat());
-    assert!(plain["temperature"].is_null() && plain["scores"]["uncalibrated"].is_null(), "{plain}");
-    let fitted = folder.json(&[&fit[..], &["--calibrate", "--holdout", "0.2", "--json"]].concat());
-    let temperature = &fitted["temperature"];
-    assert_eq!(temperature["rows"], 36, "{temperature}");
-    assert!(temperature["exponent"].as_f64().unwrap() > 1.0 && temperature["gain"].as_f64().unwrap() > 0.0);
-    let [own, before] = [&fitted["scores"], &fitted["scores"]["uncalibrated"]];
-    assert!(own["log_loss"].as_f64() < before["log_loss"].as_f64(), "{fitted}");
-    assert_eq!(own["accuracy"], before["accuracy"]);
-    assert!(folder.ok(&["inspect", "m.cagey"]).contains("sharper, to the power"));
+    let with = |options: &[&str]| folder.json(&[&fit[..], &["--holdout", "0.2", "--json"], options].concat());
+    for plain in [with(&["--calibrate", "no"]), with(&["--model", "svgp"])] {
+        assert!(plain["temperature"].is_null() && plain["scores"]["uncalibrated"].is_null(), "{plain}");
+    }
+    for (options, source, rows, words) in [
+        (&[][..], "leave_one_out", 240, "each left out in turn"),
+        (&["--model", "svgp", "--calibrate"], "share", 36, "set apart"),
+    ] {
+        let fitted = with(options);
+        let temperature = &fitted["temperature"];
+        assert!(temperature["rows"] == rows && temperature["source"] == source, "{temperature}");
+        assert!(temperature["exponent"].as_f64().unwrap() > 1.0 && temperature["gain"].as_f64().unwrap() > 0.0);
+        let [own, before] = [&fitted["scores"], &fitted["scores"]["uncalibrated"]];
+        assert!(own["log_loss"].as_f64() < before["log_loss"].as_f64(), "{fitted}");
+        assert_eq!(own["accuracy"], before["accuracy"]);
+        let told = folder.ok(&["inspect", "m.cagey"]);
+        assert!(told.contains("sharper, to the power") && told.contains(words), "{told}");
+    }
     assert!(folder.ok(&["evaluate", "m.cagey", "t.csv"]).contains("as the model says"));
     // Predictions are the ones that were scored.
     let predicted = folder.ok(&["predict", "m.cagey", "t.csv"]);

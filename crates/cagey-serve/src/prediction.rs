@@ -9,17 +9,24 @@ use cagey_base::{Error, Result};
 pub enum Prediction {
     /// A real target with gaussian noise, or an average of such predictions.
     Real(Predictive),
-    /// A target under any other likelihood: counts, classes, shares.
+    /// A target under any other likelihood (counts, classes, shares), or an average.
     Other(TargetPrediction),
 }
 
 impl Prediction {
     pub(crate) fn average(parts: Vec<(f64, Self)>) -> Result<Self> {
-        let real = |(weight, part)| match part {
-            Self::Real(part) => Ok((weight, part)),
-            Self::Other(_) => Err(Error::Usage("averages are of models with gaussian targets".into())),
-        };
-        Ok(Self::Real(Predictive::Average(parts.into_iter().map(real).collect::<Result<_>>()?)))
+        let (mut real, mut other) = (Vec::new(), Vec::new());
+        for (weight, part) in parts {
+            match part {
+                Self::Real(part) => real.push((weight, part)),
+                Self::Other(part) => other.push((weight, part)),
+            }
+        }
+        match (real.is_empty(), other.is_empty()) {
+            (false, true) => Ok(Self::Real(Predictive::Average(real))),
+            (true, false) => Ok(Self::Other(TargetPrediction::mixture(other))),
+            _ => Err(Error::Usage("an average is of models with the same likelihood".into())),
+        }
     }
 
     /// The mean of the target; of classes, of their codes.

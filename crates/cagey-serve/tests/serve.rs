@@ -273,6 +273,8 @@ fn scales_calibrations_and_averages() {
     let one = fit(&positive, "gaussian", ExactOptions::default(), "rbf");
     let other = fit(&positive, "gaussian", ExactOptions::default(), "matern12");
     same(&Fitted::average(vec![one, other]).unwrap(), "average");
+    let of_classes = |kernel| fit(&targets("bernoulli"), "bernoulli", LaplaceOptions::default(), kernel);
+    same(&Fitted::average(vec![of_classes("rbf"), of_classes("linear")]).unwrap(), "average of classes");
     let mut asked = cagey::data::Warping::default();
     asked.add("a=ranks").unwrap();
     asked.add("b=asinh").unwrap();

@@ -200,7 +200,7 @@ impl Compare {
         observers: &mut [&mut dyn Observer],
     ) -> Result<Trial> {
         let plan = self.plan(options, task, split)?;
-        let config = self.training.config(plan.options());
+        let config = self.training.config(plan.options(), plan.rows().n());
         let mut progress = (!report::is_quiet()).then(Progress::new);
         let mut observers: Vec<&mut dyn Observer> = observers.iter_mut().map(|o| &mut **o as _).collect();
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));

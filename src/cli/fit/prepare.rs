@@ -238,7 +238,7 @@ impl Fit {
         let on_disk = self.data.as_ref().is_some_and(|data| self.on_disk(data));
         let fingerprint =
             serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": on_disk, "settings": settings });
-        Ok(self.saving.extend(self.training.config(&*options), fingerprint.to_string()))
+        Ok(self.saving.extend(self.training.config(&*options, rows), fingerprint.to_string()))
     }
 
     /// What to fit. It is an error if the device is not available.

@@ -12,6 +12,7 @@ use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Calibrate, Settings};
 use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
+use cagey::models::laplace::LaplaceOptions;
 use cagey::models::options::{Kind, ModelChoice};
 use cagey::models::registry::{Row, usual};
 use cagey::models::sgpr::SgprOptions;
@@ -48,8 +49,8 @@ pub struct ModelOptions {
     pub likelihood: Option<String>,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, up to 50,000 an average of
     /// experts and a sparse one (the sparse one alone if options are given), a variational one beyond. For counts
-    /// (poisson, negative-binomial), Laplace's approximation up to 2,000 rows. With other likelihoods, and for more
-    /// rows, a variational one
+    /// (poisson, negative-binomial) and two classes, Laplace's approximation up to 2,000 rows. With other likelihoods,
+    /// and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Prior mean: what the model predicts far from the data
@@ -96,8 +97,8 @@ pub struct ModelOptions {
     bounds: Vec<String>,
     /// Whether intervals come from residuals instead of the normal distribution. The residuals are those of the
     /// training rows, each predicted from all others. If the model has no closed form for that, they are those of a
-    /// share of the rows, which is then not trained on. For classes, such a share determines a temperature of the
-    /// probabilities; by default it is a tenth of 5,000 rows or more
+    /// share of the rows, which is then not trained on. For classes, they determine a temperature of the
+    /// probabilities. By default, the share is a tenth of 5,000 rows or more
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
@@ -161,7 +162,7 @@ impl ModelOptions {
     }
 
     /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
-    /// kernel, its parameters and the training, and the model is exact.
+    /// kernel, its parameters and the training, and the model is exact or Laplace's approximation.
     pub fn average_seconds(
         &self,
         likelihood: &str,
@@ -170,8 +171,9 @@ impl ModelOptions {
     ) -> Option<f64> {
         // With noise known to be small, even few rows say which kernel is right, and a temperature hides it.
         let known = self.auxiliary_column().is_some();
-        let open = self.is_open(training) && self.is_exact(likelihood, rows) && !known;
-        open.then(|| average::seconds(rows, columns))
+        let kind = self.kind(likelihood, rows).ok().filter(|_| self.is_open(training) && !known)?.name;
+        let exact = likelihood.starts_with("gaussian") && kind == usual().kind();
+        (exact || kind == LaplaceOptions::NAME).then(|| average::seconds(rows, columns, exact))
     }
 
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the

@@ -60,6 +60,9 @@ const KERNELS: [&str; 6] = ["matern32(ard)", "matern12(ard)", "rbf(ard)", SHARED
 /// The kernel with one lengthscale for all columns.
 const SHARED: &str = "rbf";
 
+/// A kernel that is worth its time for real targets only.
+const ROUGH: &str = "matern12(ard)";
+
 /// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
 const OF_LOGARITHM: &str = "matern32(ard)";
 
@@ -72,12 +75,17 @@ pub(in crate::fitted) const TELL: usize = 20;
 /// target's logarithm. The kernel of `settings` does not matter.
 pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
     let positive = data.n >= TELL && data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
-    let open = settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
+    let gaussian = settings.likelihood.starts_with("gaussian");
+    let open =
+        gaussian && settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
     let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
     // With one column, the kernel with one lengthscale is another member's.
     let inputs = data.d - usize::from(settings.auxiliary_column.is_some()).min(data.d);
-    let mut all: Vec<Settings> =
-        KERNELS.into_iter().filter(|kernel| inputs > 1 || *kernel != SHARED).map(with).collect();
+    let mut all: Vec<Settings> = KERNELS
+        .into_iter()
+        .filter(|kernel| (inputs > 1 || *kernel != SHARED) && (gaussian || *kernel != ROUGH))
+        .map(with)
+        .collect();
     if log && positive && open {
         all.push(Settings { target_transform: TargetTransform::Log, ..with(OF_LOGARITHM) });
     }
@@ -92,11 +100,16 @@ pub(in crate::fitted) fn of_table(settings: &Settings, schema: &Schema, data: &D
 }
 
 /// Seconds that one core takes for an average with so many rows and columns, roughly: those of four or five single fits
-/// in `docs/defaults.md`, since members with one lengthscale or none take little.
-pub fn seconds(rows: usize, columns: usize) -> f64 {
+/// in `docs/defaults.md`, since members with one lengthscale or none take little. For Laplace's approximation, each
+/// evaluation of the objective searches for the mode.
+pub fn seconds(rows: usize, columns: usize, exact: bool) -> f64 {
     let thousands = rows as f64 / 1e3;
-    5.0 * (0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
+    let solves = if exact { 1.0 } else { MODE };
+    5.0 * (solves * 0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
 }
+
+/// Solves of one evaluation under Laplace's approximation, those of the exact model being one.
+const MODE: f64 = 15.0;
 
 /// Whether settings ask for an average, and of what.
 ///

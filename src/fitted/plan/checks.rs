@@ -42,7 +42,15 @@ pub(super) fn some(rows: usize) -> f64 {
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
     let of_numbers = settings.likelihood.starts_with("gaussian");
-    let closed = || Ok::<_, Error>(!of_classes && registry.models.options(&settings.model)?.leaves_one_out());
+    let closed = || {
+        let options = registry.models.options(&settings.model)?;
+        let latents =
+            || registry.likelihoods.parse(&settings.likelihood, Some(2)).map(|likelihood| likelihood.latents());
+        Ok::<_, Error>(match of_classes {
+            true => latents().is_ok_and(|latents| options.leaves_targets_out(latents)),
+            false => options.leaves_one_out(),
+        })
+    };
     match settings.calibrate {
         Calibrate::No => return Ok(None),
         Calibrate::Auto => {

@@ -86,7 +86,7 @@ impl Plan {
                 Self::average(schema, data, average::models(&settings, None), seed, registry)
             }
             Some(average::Asked::Kernels { log }) => {
-                if !registry.models.options(&settings.model)?.leaves_one_out() {
+                if !Self::is_closed(&settings, &schema, registry)? {
                     let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
                     return Err(average::unfit(&model));
                 }
@@ -102,7 +102,8 @@ impl Plan {
     /// from the training of all, for weights and calibration.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for targets that are not Gaussian.
+    /// As [`new`](Self::new); [`Error::Usage`] for no settings, and for targets that are not Gaussian under models that
+    /// do not leave them out in closed form.
     pub fn average(
         schema: Schema,
         data: &Dataset,
@@ -110,12 +111,11 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        let closed = |settings: &Settings| {
-            let options = registry.models.options(&settings.model)?;
-            match settings.likelihood.starts_with("gaussian") {
-                true => Ok(options.leaves_one_out()),
-                false => Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood))),
+        let closed = |settings: &Settings| match Self::is_closed(settings, &schema, registry)? {
+            false if !settings.likelihood.starts_with("gaussian") => {
+                Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood)))
             }
+            closed => Ok(closed),
         };
         let closed = each.iter().map(closed).collect::<Result<Vec<bool>>>()?;
         let split = match closed.iter().all(|closed| *closed) {
@@ -129,6 +129,16 @@ impl Plan {
         let mut plans = each.into_iter().map(plan).collect::<Result<Vec<Self>>>()?.into_iter();
         let first = plans.next().ok_or_else(|| Error::Usage("an average needs one model or more".into()))?;
         Ok(Self { others: plans.collect(), ..first })
+    }
+
+    /// Whether the model of these settings leaves rows out in closed form.
+    fn is_closed(settings: &Settings, schema: &Schema, registry: &Registry) -> Result<bool> {
+        let options = registry.models.options(&settings.model)?;
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        Ok(match likelihood.noise() {
+            Some(_) => options.leaves_one_out(),
+            None => options.leaves_targets_out(likelihood.latents()),
+        })
     }
 
     pub(in crate::fitted) fn single(

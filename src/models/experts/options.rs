@@ -126,7 +126,7 @@ impl ModelOptions for ExpertsOptions {
         }
     }
 
-    fn training(&self) -> TrainConfig {
+    fn training(&self, _rows: usize) -> TrainConfig {
         self.training.training()
     }
 

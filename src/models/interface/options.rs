@@ -135,6 +135,12 @@ pub trait ModelOptions: Debug + Send + Sync {
         false
     }
 
+    /// Whether its posteriors leave targets that are not Gaussian out in closed form (their
+    /// [cavities](crate::models::posterior::Posterior::cavities)), with so many latent functions.
+    fn leaves_targets_out(&self, _latents: usize) -> bool {
+        false
+    }
+
     /// The order in which the model needs the rows, if any.
     ///
     /// # Errors
@@ -158,8 +164,8 @@ pub trait ModelOptions: Debug + Send + Sync {
         self.minibatches().is_none()
     }
 
-    /// The default training: continues as long as it pays.
-    fn training(&self) -> TrainConfig {
+    /// The default training on so many rows: continues as long as it pays.
+    fn training(&self, _rows: usize) -> TrainConfig {
         TrainConfig::while_it_pays()
     }
 

@@ -38,6 +38,10 @@ impl ModelOptions for StateSpaceOptions {
         true
     }
 
+    fn leaves_targets_out(&self, latents: usize) -> bool {
+        latents == 1
+    }
+
     fn smaller(&self) -> Advice {
         Advice::from("fit fewer rows")
     }

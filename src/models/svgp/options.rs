@@ -46,6 +46,9 @@ impl ModelOptions for SvgpOptions {
         let (alike, mean) = (alike(&*likelihood), prior.mean);
         let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
         model.processes[0].prior.mean = mean;
+        // No other places are better than those of all rows.
+        let all = context.rows() == context.data.n() && context.rows() <= self.inducing;
+        model.processes[0].inducing.fixed = all;
         Ok(Box::new(if alike { model } else { model.separate() }))
     }
 
@@ -53,9 +56,11 @@ impl ModelOptions for SvgpOptions {
         Some(&self.batches)
     }
 
-    fn training(&self) -> TrainConfig {
+    fn training(&self, rows: usize) -> TrainConfig {
         match self.batches.natural {
             None => self.batches.training(),
+            // Where inducing inputs stay at the rows, q and the hyperparameters are soon found together.
+            Some(_) if rows <= self.inducing.min(self.batches.size) => TrainConfig::while_it_pays(),
             Some(_) => {
                 let adam = Adam { rate: 0.05, ..Adam::default() };
                 TrainConfig::new(Optimizer::Adam(adam), 2000).cooling(Cooling { steps: 250 })
@@ -93,12 +98,11 @@ mod command {
 
         type Arguments = Arguments;
 
-        fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
+        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
             let Arguments { inducing, batches, natural_gradients } = arguments;
             let covariance = batches.covariance();
             let natural = match natural_gradients {
-                // L-BFGS compares losses of several steps. Natural gradients would move q between them.
-                None if covariance == Covariance::Diagonal || given.lbfgs => None,
+                None if covariance == Covariance::Diagonal => None,
                 None => Some(0.1),
                 rate => rate.filter(|rate| *rate > 0.0),
             };

@@ -94,8 +94,9 @@ impl ModelOptions for SwsgpOptions {
         Some(&self.batches)
     }
 
-    fn training(&self) -> TrainConfig {
-        SvgpOptions { inducing: self.inducing, covariance: self.covariance, batches: self.batches.clone() }.training()
+    fn training(&self, rows: usize) -> TrainConfig {
+        SvgpOptions { inducing: self.inducing, covariance: self.covariance, batches: self.batches.clone() }
+            .training(rows)
     }
 
     /// Warns of too many inducing inputs for the rows: each is then held to the prior by few neighbours only.

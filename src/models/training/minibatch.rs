@@ -32,11 +32,12 @@ pub fn train<M: SumOverRows>(
 ///
 /// Every epoch uses each row once, in an order of its own that the seed determines. With natural gradients, q ends with
 /// steps at the best point: decreasing ones over an epoch, or over 100 batches of a longer one, or ten steps of a half
-/// if a batch holds all rows. On minibatches their rate falls as the learning rate does.
+/// if a batch holds all rows. On minibatches their rate falls as the learning rate does. L-BFGS, for which a batch has
+/// to hold all rows, moves q with all else, without them.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or with a
-/// fixed q; [`Error::Data`] for a target that the likelihood does not accept.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS on
+/// parts of the rows or with a fixed q; [`Error::Data`] for a target that the likelihood does not accept.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -58,9 +59,19 @@ fn fit_over<M: SumOverRows>(
     if batches.size == 0 || data.count() == 0 {
         return Err(Error::Usage("minibatches need at least one row".into()));
     }
-    if batches.natural.is_some() && matches!(config.optimizer, Optimizer::Lbfgs(_)) {
-        return Err(Error::Usage("natural gradients move q between losses that L-BFGS compares: train by Adam".into()));
-    }
+    let together;
+    let source = match (&config.optimizer, batches.natural) {
+        (Optimizer::Lbfgs(_), Some(_)) if batches.size < data.count() => {
+            let problem = "natural gradients move q between losses that L-BFGS compares: train by Adam";
+            return Err(Error::Usage(problem.into()));
+        }
+        (Optimizer::Lbfgs(_), Some(_)) => {
+            together = Minibatches { natural: None, ..batches.clone() };
+            Source { batches: &together, ..source }
+        }
+        _ => source,
+    };
+    let batches = source.batches;
     if batches.natural.is_some() && model.parameters().iter().any(|(path, p)| p.fixed && model.is_variational(path)) {
         return Err(Error::Usage(
             "natural gradients move all of q: train without them, or do not fix a part of it".into(),

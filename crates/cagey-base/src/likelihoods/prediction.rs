@@ -57,8 +57,8 @@ pub struct Prediction {
     auxiliary: f64,
     /// The exponent of the class probabilities.
     exponent: Option<f64>,
-    /// The distributions that this is a mixture of, with equal weights; none if it is no mixture.
-    parts: Vec<Prediction>,
+    /// The distributions that this is a mixture of, with their weights; none if it is no mixture.
+    parts: Vec<(f64, Prediction)>,
 }
 
 /// Raises probabilities to the power `exponent` and makes them sum to 1. Above 1 they become sharper.
@@ -85,20 +85,20 @@ impl Prediction {
         Some(Self::new(density, mean, variance, auxiliary))
     }
 
-    /// The mixture, with equal weights, of distributions of one target.
-    pub fn mixture(parts: Vec<Self>) -> Self {
+    /// The mixture of distributions of one target, with weights whose sum is 1.
+    pub fn mixture(parts: Vec<(f64, Self)>) -> Self {
         let average = |of: &dyn Fn(&Self) -> &Vec<f64>| {
-            let all = (0..of(&parts[0]).len()).map(|k| average(&parts, |part| of(part)[k]));
+            let all = (0..of(&parts[0].1).len()).map(|k| average(&parts, |part| of(part)[k]));
             all.collect::<Vec<f64>>()
         };
         let (mean, variance) = (average(&|part| &part.mean), average(&|part| &part.variance));
-        Self { mean, variance, parts: parts.clone(), ..parts[0].clone() }
+        Self { mean, variance, parts: parts.clone(), ..parts[0].1.clone() }
     }
 
     /// The same with [`tempered`] probabilities, if targets are classes.
     pub fn tempered(self, exponent: f64) -> Self {
         let classes = matches!(self.support(), Support::Classes(_));
-        let parts = self.parts.into_iter().map(|part| part.tempered(exponent)).collect();
+        let parts = self.parts.into_iter().map(|(weight, part)| (weight, part.tempered(exponent))).collect();
         Self { exponent: classes.then_some(exponent), parts, ..self }
     }
 
@@ -141,12 +141,12 @@ impl Prediction {
     /// `ln p(y)`; for a count or a class its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
         if !self.parts.is_empty() {
-            let each: Vec<f64> = self.parts.iter().map(|part| part.log_density(y)).collect();
+            let each: Vec<f64> = self.parts.iter().map(|(weight, part)| weight.ln() + part.log_density(y)).collect();
             let most = each.iter().fold(f64::NEG_INFINITY, |most: f64, each| most.max(*each));
             if most == f64::NEG_INFINITY {
                 return most;
             }
-            return most + (each.iter().map(|each| (each - most).exp()).sum::<f64>() / each.len() as f64).ln();
+            return most + each.iter().map(|each| (each - most).exp()).sum::<f64>().ln();
         }
         match self.support() {
             Support::Classes(classes) if !(0.0..classes as f64).contains(&y) => f64::NEG_INFINITY,
@@ -176,8 +176,9 @@ impl Prediction {
     /// The probability of each class; none if targets are not classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
         if !self.parts.is_empty() {
-            let each = self.parts.iter().map(Self::probabilities).collect::<Option<Vec<_>>>()?;
-            return Some((0..each[0].len()).map(|code| average(&each, |p| p[code])).collect());
+            let each = self.parts.iter().map(|(weight, part)| Some((*weight, part.probabilities()?)));
+            let each = each.collect::<Option<Vec<_>>>()?;
+            return Some((0..each[0].1.len()).map(|code| average(&each, |p| p[code])).collect());
         }
         let p = self.density.probabilities(self.at())?;
         Some(match self.exponent {
@@ -205,7 +206,7 @@ impl Prediction {
 
     /// The quantile of the response of a mixture lies between those of its parts.
     fn mixed_response_quantile(&self, p: f64) -> f64 {
-        let all = || self.parts.iter().map(|part| part.response_quantile(p));
+        let all = || self.parts.iter().map(|(_, part)| part.response_quantile(p));
         let (mut low, mut high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
         // The probability that the response of a part is at most r: the p with this quantile, by bisection.
         let below = |part: &Self, r: f64| {
@@ -300,8 +301,12 @@ impl Prediction {
     /// Draws a target from the predictive distribution.
     pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
         if !self.parts.is_empty() {
-            let drawn = (rng.random::<f64>() * self.parts.len() as f64) as usize;
-            return self.parts[drawn.min(self.parts.len() - 1)].sample(rng);
+            let mut left = rng.random::<f64>();
+            let drawn = self.parts.iter().position(|(weight, _)| {
+                left -= weight;
+                left < 0.0
+            });
+            return self.parts[drawn.unwrap_or(self.parts.len() - 1)].1.sample(rng);
         }
         if let Some(p) = self.sharpened() {
             let (mut left, last) = (rng.random::<f64>(), p.len() - 1);
@@ -324,9 +329,9 @@ impl Prediction {
     }
 }
 
-/// The mean of a number over equally weighted parts.
-fn average<T>(parts: &[T], of: impl Fn(&T) -> f64) -> f64 {
-    parts.iter().map(of).sum::<f64>() / parts.len() as f64
+/// The mean of a number over weighted parts.
+fn average<T>(parts: &[(f64, T)], of: impl Fn(&T) -> f64) -> f64 {
+    parts.iter().map(|(weight, part)| weight * of(part)).sum()
 }
 
 /// The mean of a function of the class codes.

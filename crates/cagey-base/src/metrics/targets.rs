@@ -15,6 +15,14 @@ pub struct TargetPrediction {
 }
 
 impl TargetPrediction {
+    /// The mixture of distributions of one target in the same units, with weights whose sum is 1.
+    #[doc(hidden)]
+    pub fn mixture(parts: Vec<(f64, Self)>) -> Self {
+        let Self { origin, unit, .. } = parts[0].1;
+        let parts = parts.into_iter().map(|(weight, part)| (weight, part.standardised));
+        Self { standardised: Prediction::mixture(parts.collect()), origin, unit }
+    }
+
     /// The standardised target.
     #[doc(hidden)]
     pub fn z(&self, y: f64) -> f64 {

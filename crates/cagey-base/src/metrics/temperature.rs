@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Source;
 use crate::likelihoods::tempered;
 
 /// One number that sharpens or flattens the probabilities of classes and keeps their order: `p_c ∝ p_cᵉ` (temperature
@@ -10,25 +11,37 @@ use crate::likelihoods::tempered;
 pub struct Temperature {
     /// The exponent e: above 1 if the model was too unsure, below 1 if it was too sure.
     pub exponent: f64,
-    /// Number of rows that it was fitted to.
+    /// The number of rows that it was fitted to.
     pub rows: usize,
     /// Gain in the log probability of their classes, in nats.
     pub gain: f64,
+    /// Which rows these are.
+    #[serde(default = "apart")]
+    pub source: Source,
 }
+
+/// Files without a source had rows set apart.
+fn apart() -> Source {
+    Source::Share
+}
+
+/// The prior variance of its logarithm.
+const PRIOR: f64 = 0.25;
 
 /// The range of exponents: temperatures from 1/20 to 20.
 const RANGE: (f64, f64) = (0.05, 20.0);
 
 impl Temperature {
-    /// The maximum-likelihood exponent for the classes (codes) and predicted probabilities of rows; 1 if it does not
-    /// gain half a logarithm of their number (Schwarz 1978).
-    pub fn fit(codes: &[usize], probabilities: &[Vec<f64>]) -> Self {
+    /// The exponent of the highest posterior density for the classes (codes) and predicted probabilities of rows, which
+    /// matters for few rows only: its logarithm has the prior N(0, ½²). It is 1 if it does not gain half a logarithm of
+    /// their number (Schwarz 1978).
+    pub fn fit(codes: &[usize], probabilities: &[Vec<f64>], source: Source) -> Self {
         let rows: Vec<(usize, Vec<f64>)> = codes.iter().copied().zip(probabilities.iter().map(|p| logs(p))).collect();
-        // The log probability is concave in the exponent, so its slope falls.
         let (mut low, mut high) = (RANGE.0.ln(), RANGE.1.ln());
         for _ in 0..40 {
             let middle = 0.5 * (low + high);
-            if slope(&rows, middle.exp()) > 0.0 { low = middle } else { high = middle }
+            let rises = middle.exp() * slope(&rows, middle.exp()) > middle / PRIOR;
+            if rises { low = middle } else { high = middle }
         }
         let exponent = (0.5 * (low + high)).exp();
         let of = |exponent: f64| {
@@ -37,8 +50,8 @@ impl Temperature {
         };
         let gain = of(exponent) - of(1.0);
         match gain > 0.5 * (codes.len().max(1) as f64).ln() {
-            true => Self { exponent, rows: codes.len(), gain },
-            false => Self { exponent: 1.0, rows: codes.len(), gain: 0.0 },
+            true => Self { exponent, rows: codes.len(), gain, source },
+            false => Self { exponent: 1.0, rows: codes.len(), gain: 0.0, source },
         }
     }
 
