@@ -162,7 +162,7 @@ impl ModelOptions {
     }
 
     /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
-    /// kernel, its parameters and the training, and the model is exact or Laplace's approximation.
+    /// kernel, its parameters and the training, and the model is exact, or Laplace's approximation of two classes.
     pub fn average_seconds(
         &self,
         likelihood: &str,
@@ -173,7 +173,9 @@ impl ModelOptions {
         let known = self.auxiliary_column().is_some();
         let kind = self.kind(likelihood, rows).ok().filter(|_| self.is_open(training) && !known)?.name;
         let exact = likelihood.starts_with("gaussian") && kind == usual().kind();
-        (exact || kind == LaplaceOptions::NAME).then(|| average::seconds(rows, columns, exact))
+        // Counts gain nothing by it.
+        let classes = likelihood.starts_with("bernoulli") && kind == LaplaceOptions::NAME;
+        (exact || classes).then(|| average::seconds(rows, columns, exact))
     }
 
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
