@@ -18,7 +18,7 @@ const WORTH: f64 = 2.0;
 /// What training left of a model: its measures, and the log densities of rows set apart, if there are some.
 pub(super) type Trained = Result<(Member, Vec<f64>)>;
 
-/// The usual optimiser, ended where the evidence of a series would hardly change weights any more.
+/// The usual optimiser, ended where the evidence would hardly change weights any more.
 pub(super) fn near(optimizer: &Optimizer) -> Optimizer {
     match optimizer {
         usual if *usual == Optimizer::default() => {
