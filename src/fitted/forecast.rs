@@ -1,7 +1,7 @@
 //! The rows after those of a series.
 
 use super::Fitted;
-use super::structure::inputs;
+use super::structure::{along, inputs};
 use crate::data::calendar::{Step, written};
 use crate::data::{Dataset, Encoding};
 use crate::error::{Error, Result};
@@ -57,10 +57,12 @@ impl Fitted {
         };
         let (x, name) = (self.input_scale.invert(&self.data.x)?, column.name.clone());
         let Some((at, of)) = self.schema.series() else {
-            let (values, labels) = following(x, horizon, dates).ok_or_else(|| none(""))?;
+            let (values, labels) = following(&x, &x, horizon, dates).ok_or_else(|| none(""))?;
             return Ok(Ahead { column: name, labels, series: None, rows: self.table(&values)? });
         };
         let (mut labels, mut names, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let longest = along(&*self.model, &self.data).map(|(_, own)| own.x.to_vec()).unwrap_or_default();
+        let longest: Vec<f64> = longest.into_iter().map(|z| self.input_scale.value(1 - at.min(1), z)).collect();
         for (number, series) in of.encoding.labels().into_iter().flatten().enumerate() {
             // Numbers of series are whole but for rounding.
             let own = x.chunks(2).filter(|row| row[at].round() == number as f64).map(|row| row[1 - at]);
@@ -68,7 +70,9 @@ impl Fitted {
             if own.is_empty() {
                 continue;
             }
-            let next = following(own, horizon, dates).ok_or_else(|| none(&format!(" of the series `{series}`")))?;
+            // A single row has the spacing of the longest series.
+            let spaced = if own.iter().all(|t| *t == own[0]) { &longest } else { &own };
+            let next = following(&own, spaced, horizon, dates).ok_or_else(|| none(&format!(" of `{series}`")))?;
             rows.extend(next.0.iter().flat_map(|t| if at == 0 { [number as f64, *t] } else { [*t, number as f64] }));
             labels.extend(next.1);
             names.extend(vec![series.clone(); horizon]);
@@ -77,11 +81,12 @@ impl Fitted {
     }
 }
 
-/// The values that follow the last one in the spacing of all, and how they are written; none without a spacing.
-fn following(mut x: Vec<f64>, horizon: usize, dates: bool) -> Option<(Vec<f64>, Vec<String>)> {
+/// The values that follow the last one in the spacing of others, and how they are written; none without a spacing.
+fn following(own: &[f64], spaced: &[f64], horizon: usize, dates: bool) -> Option<(Vec<f64>, Vec<String>)> {
+    let mut x = spaced.to_vec();
     x.sort_unstable_by(f64::total_cmp);
     x.dedup();
-    let last = *x.last()?;
+    let last = own.iter().copied().reduce(f64::max)?;
     if dates {
         let values = Step::of(&x)?.after(last, horizon);
         let labels = written(&values);

@@ -273,6 +273,19 @@ fn several_series_share_a_kernel_and_have_functions_of_their_own() {
     folder.fails(2, &["forecast", "w.cagey", "--horizon", "2"], &["one input", "`t`, `x`"]);
     let state_space = [&two[..], &["--model", "state-space"]].concat();
     folder.fails(2, &state_space, &["one input column, and there are 2"]);
+    // A series with one row goes on in the steps of the others, and classes of series are taken by default.
+    let lone: String = (0..30).fold("shop,t,y\nb,2.5,1\n".into(), |all, i| all + &format!("a,{i},{}\n", i % 5));
+    folder.write("lone.csv", lone);
+    folder.ok(&["fit", "lone.csv", "-o", "l.cagey", "--series", "shop", "--kernel", "matern32", "--steps", "2"]);
+    assert_eq!(numbers(&folder.ok(&["forecast", "l.cagey", "--horizon", "2"]), "t"), [30.0, 31.0, 3.5, 4.5]);
+    let classes = (0..40).fold("shop,t,y\n".to_string(), |all, i| {
+        all + &format!("{},{i},{}\n", ["a", "b"][i % 2], ["no", "yes"][(i / 10 + i) % 2])
+    });
+    folder.write("classes.csv", classes);
+    folder.ok(&["fit", "classes.csv", "-o", "c.cagey", "--series", "shop", "--steps", "3"]);
+    assert_eq!(folder.json(&["inspect", "c.cagey", "--json"])["settings"]["model"]["kind"], "state-space");
+    folder.fails(2, &["plot", "c.cagey", "-o", "h.svg"], &["one at a time", "--series"]);
+    folder.ok(&["plot", "c.cagey", "--series", "a", "-o", "h.svg"]);
     let sparse = [&fit[..], &["--model", "sgpr"]].concat();
     folder.fails(2, &sparse, &["several series", "exact, state-space, laplace", "--model state-space"]);
 }

@@ -277,7 +277,9 @@ impl ModelOptions {
 
     /// The kind of model for a number of rows.
     fn kind(&self, likelihood: &str, rows: usize) -> Result<&'static Row> {
-        let structural = self.kernel_text().starts_with(AUTO) && likelihood.starts_with("gaussian");
+        let gaussian = likelihood.starts_with("gaussian");
+        // Models of many rows know no series.
+        let structural = if gaussian { self.kernel_text().starts_with(AUTO) } else { self.series.is_some() };
         let usual = if structural && self.kinds.is_silent() { Some(StateSpaceOptions::NAME) } else { None };
         self.kinds.kind(self.model.as_deref().or(usual), likelihood, rows)
     }

@@ -31,8 +31,8 @@ pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
 use single::longest;
+pub(super) use single::{along, inputs, start_within};
 pub use single::{apart, in_order};
-pub(super) use single::{inputs, start_within};
 
 use super::{Settings, average};
 use crate::data::{Column, Dataset, Schema, TargetTransform};
