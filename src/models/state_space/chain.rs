@@ -38,6 +38,7 @@ pub struct Rows<'a> {
 
 impl Rows<'_> {
     /// Whether a row is the first of another series.
+    #[inline(always)]
     pub(super) fn begins(&self, row: usize) -> bool {
         self.begins.get(row).is_some_and(|begins| *begins)
     }
