@@ -5,9 +5,10 @@
 //! priors included) and l the negative log density of the training rows, each left out in turn; both are per row and in
 //! the target's own units, so that models of a transformed target compare with others. Evidence alone (Bayesian model
 //! averaging, Hoeting et al. 1999) trusts the prior, and left-out densities alone a noisy estimate; their mean is
-//! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). `docs/average.md` has
-//! the measurements. Where state-space models of a series are among them, the weights are by the evidence alone: it
-//! predicts each row from earlier ones, and left-out densities predict it from its neighbours on both sides.
+//! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). Of classes and counts,
+//! the left-out density decides alone. `docs/average.md` has the measurements. Where state-space models of a series are
+//! among them, the weights are by the evidence alone: it predicts each row from earlier ones, and left-out densities
+//! predict it from its neighbours on both sides.
 //!
 //! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are
 //! those with the highest density of these rows (stacking, Yao et al. 2018).
@@ -39,9 +40,6 @@ use crate::threads;
 
 /// The temperature T of the weights.
 const TEMPERATURE: f64 = 16.0;
-/// The temperature of weights by left-out densities alone, of classes and counts: priors on lengthscales, which few
-/// rows for many columns have, would decide by the evidence.
-const OF_TARGETS: f64 = 4.0;
 /// The temperature of weights by the evidence alone, of models of a series. On five monthly and quarterly series, 8 was
 /// better than 1 and than 4.
 const OF_EVIDENCE: f64 = 8.0;
@@ -57,7 +55,8 @@ pub struct Member {
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
     /// Mean negative log density of the training rows, each left out in turn, as the model says without its
-    /// calibration; or of rows set apart from the training, as it predicts them. In nats and the target's units.
+    /// calibration (of classes, at its temperature); or of rows set apart from the training, as it predicts them. In
+    /// nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,
@@ -72,7 +71,7 @@ impl Member {
             let left = fitted.uncalibrated().left_out()?.ok_or_else(|| unfit(&fitted.model.title()))?;
             (left.y.clone(), left.log_densities())
         } else {
-            let (y, predictions) = fitted.uncalibrated().left_out_targets()?;
+            let (y, predictions) = fitted.left_out_targets()?;
             let densities = y.iter().zip(&predictions).map(|(y, prediction)| prediction.log_density(*y)).collect();
             (y, densities)
         };
@@ -163,11 +162,9 @@ impl Fitted {
         let log = |m: &Member| match ordered {
             true => m.log_of_evidence(),
             false => {
-                let rows = m.fitted.summary.rows as f64;
-                match m.fitted.is_gaussian() {
-                    true => -0.5 * rows * (m.evidence + m.left_out) / TEMPERATURE,
-                    false => -rows * m.left_out / OF_TARGETS,
-                }
+                // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of classes.
+                let measure = if m.fitted.is_gaussian() { 0.5 * (m.evidence + m.left_out) } else { m.left_out };
+                -(m.fitted.summary.rows as f64) * measure / TEMPERATURE
             }
         };
         let top = members.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
