@@ -1052,7 +1052,7 @@ fn many_rows_of_classes_are_calibrated_by_default() {
 
 #[test]
 fn classes_left_out_in_closed_form_determine_a_temperature() {
-    let class = |i: usize| usize::from((0.37 * i as f64).sin() > if i % 17 == 0 { 0.9 } else { 0.0 });
+    let class = |i: usize| usize::from((0.37 * i as f64).sin() > if i.is_multiple_of(17) { 0.9 } else { 0.0 });
     let row = |i: usize| format!("{},{}\n", (0.37 * i as f64).sin(), class(i));
     let table = format!("x,y\n{}", (0..120).map(row).collect::<String>());
     let with = |calibrate: Calibrate| {
