@@ -1051,6 +1051,18 @@ fn many_rows_of_classes_are_calibrated_by_default() {
 }
 
 #[test]
+fn ranges_that_begin_at_zero_do() {
+    let mut rounded = 0;
+    for (count, unit) in [(25, 0.7), (30, 1.1), (36, 0.7), (51, 0.7)] {
+        let row = |i: usize| format!("{},{}\n", unit * (i * i % count) as f64, i % 5);
+        let fitted = trained(&format!("x,y\n{}", (0..count).map(row).collect::<String>()), Settings::default());
+        rounded += usize::from(fitted.input_scale.value(0, fitted.ranges()[0][0]) != 0.0);
+        assert_eq!(fitted.input_ranges()[0][0], 0.0);
+    }
+    assert!(rounded > 0, "no end comes back as a rounding error");
+}
+
+#[test]
 fn classes_left_out_in_closed_form_determine_a_temperature() {
     let class = |i: usize| usize::from((0.37 * i as f64).sin() > if i.is_multiple_of(17) { 0.9 } else { 0.0 });
     let row = |i: usize| format!("{},{}\n", (0.37 * i as f64).sin(), class(i));

@@ -55,7 +55,11 @@ impl Fitted {
 
     /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.
     pub fn input_ranges(&self) -> Vec<[f64; 2]> {
-        let in_units = |(column, range): (usize, &[f64; 2])| range.map(|z| self.input_scale.value(column, z));
+        let in_units = |(column, range): (usize, &[f64; 2])| {
+            let ends = range.map(|z| self.input_scale.value(column, z));
+            // An end at 0 comes back as a rounding error.
+            ends.map(|end| if end.abs() < 1e-12 * (ends[1] - ends[0]) { 0.0 } else { end })
+        };
         self.ranges().iter().enumerate().map(in_units).collect()
     }
 
