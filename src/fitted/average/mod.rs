@@ -162,7 +162,8 @@ impl Fitted {
         let log = |m: &Member| match ordered {
             true => m.log_of_evidence(),
             false => {
-                // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of classes.
+                // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of
+                // classes.
                 let measure = if m.fitted.is_gaussian() { 0.5 * (m.evidence + m.left_out) } else { m.left_out };
                 -(m.fitted.summary.rows as f64) * measure / TEMPERATURE
             }

@@ -11,8 +11,8 @@ use crate::train::{Lbfgs, Optimizer};
 const HOPELESS: f64 = 5.0;
 
 /// The nats of evidence that parts have to add to a model to be worth their parameters, of which they have two at the
-/// least or one that chance fits as well (Akaike 1974). With less, the simpler model stays, and the same function counts
-/// once.
+/// least or one that chance fits as well (Akaike 1974). With less, the simpler model stays, and the same function
+/// counts once.
 const WORTH: f64 = 2.0;
 
 /// What training left of a model: its measures, and the log densities of rows set apart, if there are some.

@@ -32,8 +32,8 @@ pub(in crate::fitted) fn is_without(warning: &Advice) -> bool {
 /// not depend on the number of threads. A plan that begins at the parameters of another waits for it, and is left out
 /// if it adds to one that is hopeless. Models of many rows, some of which are set apart, have work for all threads:
 /// they are trained one after another, the others from the parameters of the first. A plan that fails is left out, with
-/// a warning, and so is one whose training was cut short, unless all were, or a search finds it to have more evidence than
-/// those that were not.
+/// a warning, and so is one whose training was cut short, unless all were, or a search finds it to have more evidence
+/// than those that were not.
 ///
 /// # Errors
 /// The first plan's error if all fail, and [`Error::Device`] if the system has no threads for them.

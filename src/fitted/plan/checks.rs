@@ -38,19 +38,22 @@ pub(super) fn some(rows: usize) -> f64 {
     TENTH.min(MOST_OF_MANY / rows as f64)
 }
 
+/// Whether the model of these settings, for so many classes if targets are classes, leaves rows out in closed form.
+pub(super) fn leaves_out(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
+    let options = registry.models.options(&settings.model)?;
+    let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
+    Ok(match likelihood.noise() {
+        Some(_) => options.leaves_one_out(),
+        None => options.leaves_targets_out(likelihood.latents()),
+    })
+}
+
 /// The share of `rows` rows that a calibration needs for itself.
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
     let of_numbers = settings.likelihood.starts_with("gaussian");
-    let closed = || {
-        let options = registry.models.options(&settings.model)?;
-        let latents =
-            || registry.likelihoods.parse(&settings.likelihood, Some(2)).map(|likelihood| likelihood.latents());
-        Ok::<_, Error>(match of_classes {
-            true => latents().is_ok_and(|latents| options.leaves_targets_out(latents)),
-            false => options.leaves_one_out(),
-        })
-    };
+    // Whether there is one latent function does not depend on how many classes there are.
+    let closed = || leaves_out(settings, of_classes.then_some(2), registry);
     match settings.calibrate {
         Calibrate::No => return Ok(None),
         Calibrate::Auto => {

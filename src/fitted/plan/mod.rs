@@ -8,7 +8,7 @@ mod train;
 
 use std::sync::Arc;
 
-use checks::{enough, share_apart};
+use checks::{enough, leaves_out, share_apart};
 pub use cost::Cost;
 
 use super::build::build;
@@ -86,7 +86,7 @@ impl Plan {
                 Self::average(schema, data, average::models(&settings, None), seed, registry)
             }
             Some(average::Asked::Kernels { log }) => {
-                if !Self::is_closed(&settings, &schema, registry)? {
+                if !leaves_out(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
                     let model = format!("{} with {}", settings.model.kind(), settings.likelihood);
                     return Err(average::unfit(&model));
                 }
@@ -111,7 +111,8 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        let closed = |settings: &Settings| match Self::is_closed(settings, &schema, registry)? {
+        let classes = schema.classes.as_ref().map(Classes::len);
+        let closed = |settings: &Settings| match leaves_out(settings, classes, registry)? {
             false if !settings.likelihood.starts_with("gaussian") => {
                 Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood)))
             }
@@ -129,16 +130,6 @@ impl Plan {
         let mut plans = each.into_iter().map(plan).collect::<Result<Vec<Self>>>()?.into_iter();
         let first = plans.next().ok_or_else(|| Error::Usage("an average needs one model or more".into()))?;
         Ok(Self { others: plans.collect(), ..first })
-    }
-
-    /// Whether the model of these settings leaves rows out in closed form.
-    fn is_closed(settings: &Settings, schema: &Schema, registry: &Registry) -> Result<bool> {
-        let options = registry.models.options(&settings.model)?;
-        let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
-        Ok(match likelihood.noise() {
-            Some(_) => options.leaves_one_out(),
-            None => options.leaves_targets_out(likelihood.latents()),
-        })
     }
 
     pub(in crate::fitted) fn single(

@@ -26,8 +26,8 @@ pub(in crate::fitted) fn last(settings: &Settings, schema: &Schema, data: &Datas
     Some(rows.split_off(data.n - LAST))
 }
 
-/// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years. Models
-/// of the logarithm are for rows that are all positive.
+/// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years.
+/// Models of the logarithm are for rows that are all positive.
 pub(in crate::fitted) fn of_all(asked: &Asked, schema: &Schema, data: &Dataset) -> Asked {
     let found = || periods(schema, data).iter().map(|period| format!("{period:?}")).collect();
     let seasons = Some(asked.seasons.clone().unwrap_or_else(found));

@@ -42,8 +42,9 @@ use crate::models::options::Kind;
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
 
-/// Trends, and the number of the one that each begins at with whether it is hopeless if that is: a random walk, one with
-/// a drift, an integrated random walk, and the sum of both walks, which a rough level needs however poor a smooth one is.
+/// Trends, and the number of the one that each begins at with whether it is hopeless if that is: a random walk, one
+/// with a drift, an integrated random walk, and the sum of both walks, which a rough level needs however poor a smooth
+/// one is.
 const TRENDS: [(&str, Option<(usize, bool)>); 4] = [
     ("wiener", None),
     ("wiener + linear", Some((0, true))),
@@ -73,8 +74,8 @@ const MANY: usize = 1000;
 /// Structural kernels are the default of the command up to so many rows.
 pub const MOST: usize = 200_000;
 
-/// Whether rows are a series, or the longest of several is: the only input is a date, or a number of constant spacing (24 values or more, of which a
-/// few may be missing). Then structural kernels are the default of the command.
+/// Whether rows are a series, or the longest of several is: the only input is a date, or a number of constant spacing
+/// (24 values or more, of which a few may be missing). Then structural kernels are the default of the command.
 pub fn suits(schema: &Schema, data: &Dataset) -> bool {
     let (schema, data) = longest(schema, data);
     is_dated(&schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)

@@ -301,20 +301,10 @@ impl Prediction {
     /// Draws a target from the predictive distribution.
     pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
         if !self.parts.is_empty() {
-            let mut left = rng.random::<f64>();
-            let drawn = self.parts.iter().position(|(weight, _)| {
-                left -= weight;
-                left < 0.0
-            });
-            return self.parts[drawn.unwrap_or(self.parts.len() - 1)].1.sample(rng);
+            return self.parts[drawn(self.parts.iter().map(|(weight, _)| *weight), rng)].1.sample(rng);
         }
         if let Some(p) = self.sharpened() {
-            let (mut left, last) = (rng.random::<f64>(), p.len() - 1);
-            let drawn = p.iter().position(|p| {
-                left -= p;
-                left < 0.0
-            });
-            return drawn.unwrap_or(last) as f64;
+            return drawn(p.into_iter(), rng) as f64;
         }
         let f: Vec<f64> = self
             .mean
@@ -327,6 +317,16 @@ impl Prediction {
             .collect();
         self.density.sample(&f, self.auxiliary, rng)
     }
+}
+
+/// The place that a random number falls on, with these probabilities.
+fn drawn(probabilities: impl ExactSizeIterator<Item = f64>, rng: &mut dyn Rng) -> usize {
+    let (mut left, last) = (rng.random::<f64>(), probabilities.len() - 1);
+    let mut beyond = |p: f64| {
+        left -= p;
+        left < 0.0
+    };
+    probabilities.enumerate().find(|(_, p)| beyond(*p)).map_or(last, |(place, _)| place)
 }
 
 /// The mean of a number over weighted parts.
