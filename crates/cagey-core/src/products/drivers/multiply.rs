@@ -9,8 +9,9 @@ use crate::products::engine::sums::{ColumnSums, RowSums};
 use crate::products::engine::sweep::{At, Sweep, Visitor, flush, scale};
 use crate::products::engine::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, panel};
 
-/// K(x1, x2) V `[n, t]`.
-pub struct Multiply<'a, T> {
+/// The factors of a product K(x1, x2) V `[n, t]`.
+#[derive(Clone, Copy)]
+pub struct Product<'a, T> {
     /// The kernel.
     pub program: &'a Program,
     /// Its coefficients.
@@ -25,6 +26,12 @@ pub struct Multiply<'a, T> {
     pub v: &'a [T],
     /// Number of right-hand sides.
     pub t: usize,
+}
+
+/// Computes a product.
+pub struct Multiply<'a, T> {
+    /// What to multiply.
+    pub of: Product<'a, T>,
     /// Whether to leave out the program's factor.
     pub unscaled: bool,
 }
@@ -33,30 +40,31 @@ impl<T: Number> Work<T> for Multiply<'_, T> {
     type Output = Vec<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
-        let n = self.x1.len() / self.p;
+        let Self { of: Product { program, coefficients, x1, x2, p, v, t }, unscaled } = self;
+        let n = x1.len() / p;
         let wide = n >= 2 * rayon::current_num_threads() * panel::<L>();
-        let (sweep, schedule) = match self.x2 {
+        let (sweep, schedule) = match x2 {
             None => {
-                let sweep = Sweep::<L>::gram(self.program, self.coefficients, self.x1, self.p);
+                let sweep = Sweep::<L>::gram(program, coefficients, x1, p);
                 let schedule = sweep.triangle();
                 (sweep, schedule)
             }
             Some(x2) if wide => {
-                let sweep = Sweep::cross(self.program, self.coefficients, x2, self.x1, self.p);
+                let sweep = Sweep::cross(program, coefficients, x2, x1, p);
                 let schedule = Schedule::by_columns(sweep.rows.len(), sweep.columns.len());
                 (sweep, schedule)
             }
             Some(x2) => {
-                let sweep = Sweep::cross(self.program, self.coefficients, self.x1, x2, self.p);
+                let sweep = Sweep::cross(program, coefficients, x1, x2, p);
                 let schedule = Schedule::by_rows(sweep.rows.len(), sweep.columns.len());
                 (sweep, schedule)
             }
         };
         // V is on one side of the tiles, the result on the other.
-        let left = (sweep.symmetric || wide).then(|| Groups::pack(self.v, self.t));
-        let right = (sweep.symmetric || !wide).then(|| Panels::<L>::pack(self.v, self.t));
-        let rows = RowSums::new(&schedule.rows, if right.is_some() { self.t } else { 0 });
-        let columns = ColumnSums::<L>::new(&schedule.columns, if left.is_some() { self.t } else { 0 });
+        let left = (sweep.symmetric || wide).then(|| Groups::pack(v, t));
+        let right = (sweep.symmetric || !wide).then(|| Panels::<L>::pack(v, t));
+        let rows = RowSums::new(&schedule.rows, if right.is_some() { t } else { 0 });
+        let columns = ColumnSums::<L>::new(&schedule.columns, if left.is_some() { t } else { 0 });
         schedule.run(|r, c| {
             L::enter(
                 #[inline(always)]
@@ -64,31 +72,28 @@ impl<T: Number> Work<T> for Multiply<'_, T> {
                     let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
                     let mut task = Task {
                         sweep: &sweep,
-                        left: left.as_ref().map_or(&[], |g| &g.data[groups.start * self.t..]),
-                        right: right.as_ref().map_or(&[], |p| &p.data[panels.start * self.t..]),
-                        t: self.t,
-                        scratch: self.program.scratch(false),
-                        sums: vec![[L::zero(); GROUP]; self.t],
-                        columns: vec![[L::zero(); PANEL]; if left.is_some() { self.t * panels.len() } else { 0 }],
+                        left: left.as_ref().map_or(&[], |g| &g.data[groups.start * t..]),
+                        right: right.as_ref().map_or(&[], |p| &p.data[panels.start * t..]),
+                        t,
+                        scratch: program.scratch(false),
+                        sums: vec![[L::zero(); GROUP]; t],
+                        columns: vec![[L::zero(); PANEL]; if left.is_some() { t * panels.len() } else { 0 }],
                         rows: rows.block(r),
                     };
                     sweep.visit(groups, panels, &mut task);
-                    // From zero within the block, then block by block: sums of sums are more accurate.
-                    for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
-                        *total = total.add(*part);
-                    }
+                    columns.add(c, &task.columns);
                 },
             );
         });
-        let mut out = vec![T::of(0.0); n * self.t];
+        let mut out = vec![T::of(0.0); n * t];
         if right.is_some() {
             rows.add_into(&mut out);
         }
         if left.is_some() {
             columns.add_into(&mut out);
         }
-        if !self.unscaled {
-            scale(&mut out, self.program.factor(self.coefficients));
+        if !unscaled {
+            scale(&mut out, program.factor(coefficients));
         }
         out
     }

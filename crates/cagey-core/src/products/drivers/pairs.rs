@@ -35,9 +35,7 @@ impl<T: Number> Sets<'_, T> {
         let factor = self.program.factor(self.coefficients);
         points.iter_mut().flatten().for_each(|g| *g *= factor);
         let along = coefficients.pop().unwrap_or_default();
-        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        self.program.pull_factor(along, &mut coefficients);
-        (points, coefficients)
+        (points, self.program.with_factor(self.coefficients, coefficients, along))
     }
 
     fn count(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::linalg::real::Real;
+use crate::products::drivers::multiply::Product;
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::program::{Program, Scratch};
 use crate::products::engine::reverse::{Besides, Reversed, Seed, Wanted, reverse};
@@ -12,22 +13,10 @@ use crate::products::engine::tile::{Few, Groups, Panels, Wide, add_to_columns, a
 
 /// The adjoint of K(x1, x2) V, without the program's factor.
 pub struct Pull<'a, T> {
-    /// The kernel.
-    pub program: &'a Program,
-    /// Its coefficients.
-    pub coefficients: &'a [T],
-    /// Features of x1 `[n, p]`.
-    pub x1: &'a [T],
-    /// Features of x2 `[m, p]`; None means x1, with white noise.
-    pub x2: Option<&'a [T]>,
-    /// Number of features.
-    pub p: usize,
-    /// V `[m, t]`.
-    pub v: &'a [T],
-    /// The result's gradient `[n, t]`.
+    /// The product.
+    pub of: Product<'a, T>,
+    /// Its gradient `[n, t]`.
     pub grad: &'a [T],
-    /// Number of right-hand sides.
-    pub t: usize,
     /// Whether the gradient in V is wanted.
     pub in_v: bool,
 }
@@ -61,15 +50,15 @@ impl<T: Number> Work<T> for Pull<'_, T> {
     type Output = Gradients<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Gradients<T> {
-        let Self { p, t, .. } = self;
-        let n = self.x1.len() / p;
-        let wanted = if self.in_v { t } else { 0 };
-        let Some(x2) = self.x2 else {
-            let sweep = Sweep::<L>::gram(self.program, self.coefficients, self.x1, p);
+        let Self { of: Product { program, coefficients, x1, x2, p, v, t }, grad, in_v } = self;
+        let n = x1.len() / p;
+        let wanted = if in_v { t } else { 0 };
+        let Some(x2) = x2 else {
+            let sweep = Sweep::<L>::gram(program, coefficients, x1, p);
             let schedule = sweep.triangle();
             let all = Sides {
-                left: Groups::pack(&beside(self.grad, self.v, t), 2 * t),
-                right: Panels::<L>::pack(&beside(self.v, self.grad, t), 2 * t),
+                left: Groups::pack(&beside(grad, v, t), 2 * t),
+                right: Panels::<L>::pack(&beside(v, grad, t), 2 * t),
                 to_columns: 0..wanted,
                 to_rows: t..t + wanted,
             };
@@ -83,13 +72,13 @@ impl<T: Number> Work<T> for Pull<'_, T> {
         let m = x2.len() / p;
         // The longer side becomes lanes; V's gradient belongs to the side of x2.
         let (sweep, sides) = if n >= m {
-            let (left, right) = (Groups::pack(self.v, t), Panels::<L>::pack(self.grad, t));
+            let (left, right) = (Groups::pack(v, t), Panels::<L>::pack(grad, t));
             let sides = Sides { left, right, to_columns: 0..0, to_rows: 0..wanted };
-            (Sweep::<L>::cross(self.program, self.coefficients, x2, self.x1, p), sides)
+            (Sweep::<L>::cross(program, coefficients, x2, x1, p), sides)
         } else {
-            let (left, right) = (Groups::pack(self.grad, t), Panels::<L>::pack(self.v, t));
+            let (left, right) = (Groups::pack(grad, t), Panels::<L>::pack(v, t));
             let sides = Sides { left, right, to_columns: 0..wanted, to_rows: 0..0 };
-            (Sweep::<L>::cross(self.program, self.coefficients, self.x1, x2, p), sides)
+            (Sweep::<L>::cross(program, coefficients, x1, x2, p), sides)
         };
         let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
         let Reversed { rows, columns, coefficients, factor } = sides.sweep(&sweep, &schedule);

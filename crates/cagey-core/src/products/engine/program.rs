@@ -121,6 +121,14 @@ impl Program {
         matches!(self.nodes.as_slice(), [Node::Term(term)] if term.shape.is_none() && term.variance.is_none())
     }
 
+    /// The gradients in the coefficients, from those without the factor and the gradient in the factor.
+    pub fn with_factor<T: Number>(&self, coefficients: &[T], mut pulled: Vec<f64>, along: f64) -> Vec<f64> {
+        let factor = self.factor(coefficients).f64();
+        pulled.iter_mut().for_each(|gradient| *gradient *= factor);
+        self.pull_factor(along, &mut pulled);
+        pulled
+    }
+
     /// Adds the gradient in the factor, if it is a coefficient.
     pub fn pull_factor(&self, gradient: f64, coefficients: &mut [f64]) {
         if let Some(i) = self.factor {

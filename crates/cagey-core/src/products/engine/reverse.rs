@@ -81,10 +81,7 @@ pub fn reverse<L: Lanes, S: Seed<L>>(
                     factor: 0.0,
                 };
                 sweep.visit(groups, panels, &mut task);
-                // From zero within the block, then block by block: sums of sums are more accurate.
-                for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
-                    *total = total.add(*part);
-                }
+                columns.add(c, &task.columns);
                 task.coefficients.push(task.factor);
                 slots.put(r, c, task.coefficients);
             },

@@ -65,6 +65,16 @@ impl<L: Lanes> ColumnSums<L> {
         lock(&self.blocks, block)
     }
 
+    /// Adds a task's own sums to those of a block: from zero within the task, then task by task, since sums of sums are
+    /// more accurate.
+    #[inline(always)]
+    pub fn add(&self, block: usize, own: &[Wide<L>]) {
+        self.block(block).iter_mut().flatten().zip(own.iter().flatten()).for_each(
+            #[inline(always)]
+            |(total, part)| *total = total.add(*part),
+        );
+    }
+
     /// The transposed matrix `[width, stride]`, with the numbers of a panel side by side. Frees each block as soon as
     /// it is read.
     pub fn into_transposed(self, stride: usize) -> Vec<L::Element> {

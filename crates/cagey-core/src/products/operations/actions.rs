@@ -9,7 +9,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Vjp, apply4};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::real::{Real, into_real, into_vec, with_real};
 use crate::products::blocks::{BlockSparse, Segments};
 use crate::products::drivers::sparse;
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -77,12 +77,11 @@ impl HostOp<4> for Actions {
                 let mut x2: Vec<T> = part.rows.chunks_exact(p + 1).flat_map(|row| &row[..p]).copied().collect();
                 let mut s: Vec<T> = part.rows.chunks_exact(p + 1).map(|row| row[p]).collect();
                 let mut x1 = part.columns;
-                let mut coefficients: Vec<f64> = part.coefficients.iter().map(|c| c * factor.f64()).collect();
                 let along = kept.s.iter().zip(&s).map(|(a, b)| a.f64() * b.f64()).sum();
-                self.program.pull_factor(along, &mut coefficients);
+                let coefficients = self.program.with_factor(&kept.coefficients, part.coefficients, along);
                 [&mut x1, &mut x2, &mut s].into_iter().for_each(|g| scale(g, factor));
                 let length = coefficients.len();
-                let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+                let coefficients: Vec<T> = into_real(coefficients);
                 Ok([
                     Some(TensorData::new(x1, [n, p])),
                     Some(TensorData::new(coefficients, [length])),

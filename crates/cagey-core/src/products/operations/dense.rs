@@ -137,9 +137,8 @@ impl<T: Number> Operands<T> {
         let Pulled { mut gradients, factor: along } = T::vectorised(DenseAdjoint { program, kept: self, grad, n, m });
         let factor = program.factor(&self.coefficients);
         [&mut gradients.x1, &mut gradients.x2].into_iter().for_each(|g| scale(g, factor));
-        gradients.coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        program.pull_factor(along, &mut gradients.coefficients);
-        gradients
+        let coefficients = program.with_factor(&self.coefficients, gradients.coefficients, along);
+        Gradients { coefficients, ..gradients }
     }
 
     fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {

@@ -9,8 +9,8 @@ use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Vjp, apply3, apply4};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{into_vec, with_real};
-use crate::products::drivers::multiply::Multiply;
+use crate::linalg::real::{into_real, into_vec, with_real};
+use crate::products::drivers::multiply::{Multiply, Product};
 use crate::products::drivers::pull::Pull;
 use crate::products::engine::lanes::Number;
 use crate::products::engine::program::Program;
@@ -56,6 +56,13 @@ struct SavedMatvec<T> {
     t: usize,
 }
 
+impl<T> SavedMatvec<T> {
+    fn product<'a>(&'a self, program: &'a Program) -> Product<'a, T> {
+        let Self { x1, x2, p, coefficients, v, t } = self;
+        Product { program, coefficients, x1, x2: x2.as_deref(), p: *p, v, t: *t }
+    }
+}
+
 impl HostOp<3> for Matvec {
     fn forward(self: Arc<Self>, [x, coefficients, v]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         let (value, vjp) = with_real!(x.dtype(), T => self.value::<T>(x, coefficients, v, None))?;
@@ -96,16 +103,7 @@ impl Matvec {
         let x2 = x2.map(into_vec).transpose()?;
         let kept =
             SavedMatvec::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
-        let value = T::vectorised(Multiply {
-            program: &self.program,
-            coefficients: &kept.coefficients,
-            x1: &kept.x1,
-            x2: kept.x2.as_deref(),
-            p,
-            v: &kept.v,
-            t,
-            unscaled: false,
-        });
+        let value = T::vectorised(Multiply { of: kept.product(&self.program), unscaled: false });
         let vjp = move |grad, needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<T>(grad)?, needs));
         Ok((TensorData::new(value, [n, t]), Box::new(vjp)))
     }
@@ -122,39 +120,22 @@ impl Matvec {
         let (mut x1, mut x2, mut v, along);
         let mut coefficients = vec![0.0; kept.coefficients.len()];
         if in_x1 || in_x2 || (in_coefficients && !self.program.is_scaled_profile()) {
-            let pulled = T::vectorised(Pull {
-                program: &self.program,
-                coefficients: &kept.coefficients,
-                x1: &kept.x1,
-                x2: kept.x2.as_deref(),
-                p,
-                v: &kept.v,
-                grad,
-                t,
-                in_v,
-            });
+            let pulled = T::vectorised(Pull { of: kept.product(&self.program), grad, in_v });
             (x1, x2, v, coefficients) = (pulled.x1, pulled.x2, pulled.v, pulled.coefficients);
             along = pulled.factor;
         } else {
             // V̄ = Kᵀ Ḡ.
+            let (rows, columns) = (kept.x2.as_deref().unwrap_or(&kept.x1), kept.x2.is_some().then_some(&kept.x1[..]));
             v = T::vectorised(Multiply {
-                program: &self.program,
-                coefficients: &kept.coefficients,
-                x1: kept.x2.as_deref().unwrap_or(&kept.x1),
-                x2: kept.x2.is_some().then_some(&kept.x1),
-                p,
-                v: grad,
-                t,
+                of: Product { x1: rows, x2: columns, v: grad, ..kept.product(&self.program) },
                 unscaled: true,
             });
             (x1, x2) = (Vec::new(), Vec::new());
             along = kept.v.iter().zip(&v).map(|(a, b)| a.f64() * b.f64()).sum();
         }
         let factor = self.program.factor(&kept.coefficients);
-        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        self.program.pull_factor(along, &mut coefficients);
         [&mut x1, &mut x2, &mut v].into_iter().for_each(|g| scale(g, factor));
-        let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+        let coefficients: Vec<T> = into_real(self.program.with_factor(&kept.coefficients, coefficients, along));
         let length = coefficients.len();
         [
             in_x1.then(|| TensorData::new(x1, [n, p])),
