@@ -79,43 +79,30 @@ impl CagpPosterior {
         rounding: f64,
         products_of: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
     ) -> Result<Self> {
-        let mut all = self.clone();
-        let wide = scope.wide();
-        let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
+        let (mut all, wide) = (self.clone(), scope.wide());
+        all.actions.extend(&new);
         for first in (0..new.len()).step_by(COLUMNS) {
             let columns = new.columns(first, COLUMNS.min(new.len() - first))?;
-            let t = columns.dims()[1];
-            let products = products_of(first, &columns)?.cast(wide).transpose();
-            let cross = |basis: &Basis, count: usize| -> Result<Vec<f64>> {
-                // Multiplies products from the right: this gives the rows of SᵀK̂S that these actions add.
-                to_f64(basis.transposed_times(&products.clone().transpose())?.narrow(0, 0, count).transpose())
-            };
-            let (before, earlier) = (self.actions.len(), first);
-            let mut rows = cross(&self.actions, before)?;
-            if earlier > 0 {
-                let beside = cross(&new, earlier)?;
-                let pairs = rows.chunks(before).zip(beside.chunks(earlier));
-                rows = pairs.flat_map(|(a, b)| a.iter().chain(b)).copied().collect();
-            }
-            let wide_columns = columns.cast(wide);
-            let corner = to_f64(products.matmul(wide_columns.clone()))?;
+            let (t, earlier) = (columns.dims()[1], self.actions() + first);
+            let crossed = all.actions.transposed_times(&products_of(first, &columns)?.cast(wide))?;
+            let part = |from: usize, count: usize| to_f64(crossed.clone().narrow(0, from, count));
+            let (above, corner) = (part(0, earlier)?, part(earlier, t)?);
             let corner: Vec<f64> = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
-            let mut crossed = transposed(&rows, before + earlier);
-            all.factor.solve_lower(&mut crossed)?;
-            let mut schur: Vec<f64> = corner.clone();
-            product::add(view_mut(&mut schur, t), view(&crossed, t).transpose(), view(&crossed, t), -1.0);
+            let (mut solved, mut schur) = (above.clone(), corner.clone());
+            all.factor.solve_lower(&mut solved)?;
+            product::add(view_mut(&mut schur, t), view(&solved, t).transpose(), view(&solved, t), -1.0);
             let kept = independent(&schur, &corner, rounding)?;
             if kept < t {
-                let action = self.actions() + first + kept;
+                let action = earlier + kept;
                 return Err(Error::Usage(format!(
                     "action {action} lies in the span of those before it: it would add nothing; leave it out"
                 )));
             }
-            all.factor.append_rows(rows, corner, "SᵀK̂S with the new actions")?;
-            all.projected.extend(to_f64(wide_columns.transpose().matmul(residual.clone()))?);
+            all.factor.append_rows(transposed(&above, t), corner, "SᵀK̂S with the new actions")?;
         }
+        let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
+        all.projected.extend(to_f64(new.transposed_times(&residual)?)?);
         all.prepared = all.prepared.without_actions();
-        all.actions.extend(&new);
         all.norms.extend(norms);
         all.weights = all.projected.clone();
         all.factor.solve(&mut all.weights)?;
