@@ -284,7 +284,9 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
     assert_close(&what, prepared.gram(), &to_f64(gram).unwrap(), tolerance);
     assert_close(&what, &prepared.times(&weights), &times, tolerance);
     let variance = (ks.clone() * solved(&lower, ks.transpose()).transpose()).sum_dim(1);
-    assert_close(&what, &prepared.explained(&factor), &to_f64(variance).unwrap(), tolerance);
+    let rows = prepared.rows(&factor, &weights);
+    assert_close(&what, &rows[..n], &times, tolerance);
+    assert_close(&what, &rows[n..], &to_f64(variance).unwrap(), tolerance);
 }
 
 /// Functions that share K, with different numbers in the same blocks, against dense matrices of all of them.
@@ -349,7 +351,9 @@ fn check_explained_together(
     let identity = (0..i * i).map(|e| f64::from(u8::from(e % (i + 1) == 0))).collect();
     let squares = |e: usize| (own(&ks, e / latents) * own(&ks, e % latents)).sum_dim(1);
     let squares = to_f64(Tensor::cat((0..latents * latents).map(squares).collect(), 0)).unwrap();
-    assert_close(&what, &prepared.explained(&Factor::from_lower(identity).unwrap()), &squares, tolerance);
+    let rows = prepared.rows(&Factor::from_lower(identity).unwrap(), &weights);
+    assert_close(&what, &rows[..all], &times, tolerance);
+    assert_close(&what, &rows[all..], &squares, tolerance);
 }
 
 #[test]

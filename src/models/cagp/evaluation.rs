@@ -2,18 +2,19 @@
 
 use burn::tensor::Tensor;
 
+use super::CagpObjective;
 use super::noisy::Noisy;
-use super::{CagpObjective, products, rows};
+use super::products::{self, Ks};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky};
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
-use crate::products::{BlockSparse, Covariance, Explained, Prepared, from_products};
+use crate::products::{Covariance, Explained, from_products, of_rows};
 use crate::scope::{Scope, to_f64};
-use crate::solvers::Sparse;
 use crate::solvers::itergp::Basis;
+use crate::solvers::{Group, Sparse};
 
 /// Latent functions, and a batch of their targets.
 #[derive(Debug, Clone, Copy)]
@@ -25,18 +26,6 @@ pub(super) struct Evaluation<'a> {
     pub batch: &'a Batch,
     /// The number L of latent functions, and whether those of a row are correlated.
     pub functions: (usize, bool),
-}
-
-/// Products K S that exist already.
-// A step has one.
-#[allow(clippy::large_enum_variant)]
-pub(super) enum Ready {
-    /// None.
-    No,
-    /// Of the same numbers, for each latent function or for all together.
-    Prepared(Vec<Prepared>),
-    /// As a differentiable tensor `[L n, i]`.
-    Tensor(Tensor<2>),
 }
 
 impl<'a> Evaluation<'a> {
@@ -75,22 +64,28 @@ impl<'a> Evaluation<'a> {
         Some(Noisy { targets, spread: spread.unsqueeze_dim(1) })
     }
 
-    /// What actions explain about the rows, from their pseudo-targets.
-    pub fn explained(&self, s: &Basis, ready: Ready, noisy: &Noisy) -> Result<Explained> {
-        let (ready, ks) = match ready {
-            Ready::No => (None, None),
-            Ready::Prepared(each) => (Some(each), None),
-            Ready::Tensor(ks) => (None, Some(ks)),
+    /// What actions explain about the rows, from K S of the same numbers and the rows' pseudo-targets.
+    pub fn explained(&self, s: &Basis, ks: Ks, noisy: &Noisy) -> Result<Explained> {
+        let (n, targets) = (self.rows(), noisy.targets.clone() - self.means()?);
+        let (prepared, ks) = match ks {
+            Ks::Fused(each) => (each, None),
+            Ks::Whole(ks) => (Vec::new(), Some(ks)),
+            Ks::Anew => (Vec::new(), None),
         };
-        if let (None, Some(Err(Sparse { blocks, apart }))) = (&ks, s.single()) {
+        if let (None, Some(Group::Sparse(Sparse { blocks, apart }))) = (&ks, s.single()) {
+            let mut prepared = prepared.into_iter();
+            let noisy = |from: usize, rows: usize| {
+                [&targets, &noisy.spread].map(|all| all.clone().narrow(0, from, rows).squeeze_dim(1))
+            };
             if *apart || blocks.len() == 1 {
-                return self.explained_apart(blocks, ready, noisy);
+                // The actions of one function carry no information about another.
+                let of = |(l, own)| self.covariance(l).explained(own, noisy(l * n, n).each_ref(), prepared.next());
+                return Ok(Explained::beside(blocks.iter().enumerate().map(of).collect::<Result<_>>()?));
             }
             if self.priors.len() == 1 {
-                let targets = noisy.targets.clone() - self.means()?;
-                let noisy = [targets, noisy.spread.clone()].map(|all| all.squeeze_dim(1));
-                let ready = ready.and_then(|mut all| all.pop());
-                if let Some(told) = self.covariance(0).explained_together(blocks, noisy.each_ref(), ready)? {
+                let noisy = noisy(0, blocks.len() * n);
+                let told = self.covariance(0).explained_together(blocks, noisy.each_ref(), prepared.next())?;
+                if let Some(told) = told {
                     return Ok(told);
                 }
             }
@@ -99,36 +94,18 @@ impl<'a> Evaluation<'a> {
             Some(ks) => ks,
             None => products::times(self, s)?,
         };
-        let targets = noisy.targets.clone() - self.means()?;
         let gram = products::gram(s, &ks, targets.dtype())?;
         let (noise, projected) = (products::noise(s, &noisy.spread)?, s.transposed_times(&targets)?);
         from_products(gram, noise, projected, self.functions.0, |lower, weights| {
-            rows::rows(ks.transpose(), lower, weights, self.functions)
+            of_rows(ks.transpose(), lower, weights, self.functions)
         })
-    }
-
-    /// The same for block-sparse actions that belong to one latent function each: the actions of one function carry no
-    /// information about another.
-    pub fn explained_apart(
-        &self,
-        blocks: &[BlockSparse],
-        prepared: Option<Vec<Prepared>>,
-        noisy: &Noisy,
-    ) -> Result<Explained> {
-        let (n, targets) = (self.rows(), noisy.targets.clone() - self.means()?);
-        let mut prepared = prepared.into_iter().flatten();
-        let each = blocks.iter().enumerate().map(|(l, blocks)| {
-            let own = [&targets, &noisy.spread].map(|all| all.clone().narrow(0, l * n, n).squeeze_dim(1));
-            self.covariance(l).explained(blocks, own.each_ref(), prepared.next())
-        });
-        Ok(Explained::beside(each.collect::<Result<_>>()?))
     }
 
     /// `M = Sᵀ(K + W⁻¹)S` `[i, i]` and Sᵀ(ŷ − m) `[i, 1]`, from K S if it exists.
     pub fn projected(&self, s: &Basis, ks: Option<Tensor<2>>, noisy: &Noisy) -> Result<[Tensor<2>; 2]> {
         let gram = match (s.single(), ks) {
             (_, Some(ks)) => products::gram(s, &ks, self.scope.wide())?,
-            (Some(Err(Sparse { blocks, .. })), None) if blocks.len() == 1 => {
+            (Some(Group::Sparse(Sparse { blocks, .. })), None) if blocks.len() == 1 => {
                 self.covariance(0).projected(&blocks[0])?
             }
             (_, None) => products::gram(s, &products::times(self, s)?, self.scope.wide())?,
@@ -138,11 +115,11 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The loss `[1]` for targets with Gaussian noise.
-    pub fn gaussian(&self, objective: CagpObjective, s: &Basis, ready: Ready, noisy: &Noisy) -> Result<Tensor<1>> {
+    pub fn gaussian(&self, objective: CagpObjective, s: &Basis, ks: Ks, noisy: &Noisy) -> Result<Tensor<1>> {
         if objective == CagpObjective::Elbo {
-            return self.negative_elbo(self.explained(s, ready, noisy)?, Some(noisy));
+            return self.negative_elbo(self.explained(s, ks, noisy)?, Some(noisy));
         }
-        let ks = if let Ready::Tensor(ks) = ready { Some(ks) } else { None };
+        let ks = if let Ks::Whole(ks) = ks { Some(ks) } else { None };
         let [matrix, projected] = self.projected(s, ks, noisy)?;
         let [_, root] = products::noise(s, &noisy.spread.ones_like())?;
         let factor = cholesky(matrix, "SᵀK̂S")?;

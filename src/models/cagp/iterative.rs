@@ -3,10 +3,11 @@
 use burn::tensor::Tensor;
 use faer::Mat;
 
-use super::evaluation::{Evaluation, Ready};
-use super::newton::{Found, Linearised, Observed, Problem, Sites};
+use super::evaluation::Evaluation;
+use super::newton::{Found, Linearised, Observed, Problem, Sites, Small};
 use super::noisy::Noisy;
 use super::posterior::LatentModel;
+use super::products::Ks;
 use super::{CagpObjective, CagpPosterior, NewtonOptions, NewtonReport, SiteRule};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -153,10 +154,12 @@ impl IterativeCagp {
             observed: Observed::new(at, settle)?,
             wide: self.at(&scope, &batch),
             rule: self.sites,
+            policy: &*self.policy,
+            options: self.newton,
             budget: self.options.actions,
             relative: self.options.relative,
         };
-        problem.solve(&*self.policy, &self.newton, from)
+        problem.solve(from)
     }
 
     /// The actions and sites at the current parameters, as numbers.
@@ -191,12 +194,12 @@ impl IterativeCagp {
         sites: Option<&Sites>,
     ) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let Some(sites) = sites else { return self.loss(scope, batch, s, Ready::No) };
+        let Some(sites) = sites else { return self.loss(scope, batch, s, Ks::Anew) };
         let at = self.at(scope, batch);
-        at.negative_elbo(at.explained(&Basis::dense(s.clone()), Ready::No, &Noisy::of(scope, sites))?, None)
+        at.negative_elbo(at.explained(&Basis::dense(s.clone()), Ks::Anew, &Noisy::of(scope, sites))?, None)
     }
 
-    fn loss(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, ks: Ready) -> Result<Tensor<1>> {
+    fn loss(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, ks: Ks) -> Result<Tensor<1>> {
         let known = self.known(scope, batch)?;
         self.at(scope, batch).gaussian(self.objective, &Basis::dense(s.clone()), ks, &known)
     }
@@ -240,7 +243,8 @@ impl IterativeCagp {
                 (s, Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?, report.into())
             }
             None => {
-                let Found { actions, factor, projected, report, .. } = self.climb(at, from, true)?;
+                let Found { actions, small: Small { factor, projected, .. }, report, .. } =
+                    self.climb(at, from, true)?;
                 let i = projected.len();
                 let s = scope.matrix(&actions, i, actions.len() / i).transpose();
                 (Basis::dense(s), factor, projected, report)
@@ -307,7 +311,7 @@ impl Model for IterativeCagp {
         let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
         let s = actions.into_dense()?;
         let ks = without_noise(products, &s, &self.known(scope, batch)?)?;
-        self.loss(scope, batch, &s, Ready::Tensor(ks))
+        self.loss(scope, batch, &s, Ks::Whole(ks))
     }
 
     fn refresh(&self) -> Option<usize> {

@@ -2,12 +2,12 @@
 
 use burn::tensor::{DType, Tensor};
 
-use super::evaluation::{Evaluation, Ready};
+use super::evaluation::Evaluation;
 use super::newton::{Fixed, Observed, Sites, Small, Unrolled};
 use super::noisy::Noisy;
 use super::numbers::Numbers;
 use super::posterior::LatentModel;
-use super::products::{self, Products};
+use super::products::{self, Ks, OfActions, Products};
 use super::{Actions, CagpObjective, CagpPosterior, SiteRule};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{BUDGET, Scope, to_f64};
+use crate::solvers::Group;
 use crate::solvers::itergp::{Basis, epsilon, independent};
 
 /// The relative change of latent values at which Newton's method has settled.
@@ -87,10 +88,11 @@ impl Cagp {
     }
 
     /// Newton's method for these actions, given K S: the sites, settled or not, and the system there.
-    fn find(&self, observed: &Observed, s: &Basis, ks: &dyn Products) -> Result<(Sites, Small)> {
-        let Some(part) = s.single() else { return Err(Error::Usage("learned actions come as one matrix".into())) };
+    fn find(&self, observed: &Observed, s: &Basis, ks: &Ks) -> Result<(Sites, Small)> {
+        let Some(group) = s.single() else { return Err(Error::Usage("learned actions come as one matrix".into())) };
         let settled = if observed.at.scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
-        let fixed = Fixed { observed, s: Numbers::of(part)?, gram: ks.gram()?, ks, settled };
+        let ks = OfActions { at: observed.at, s, ks };
+        let fixed = Fixed { observed, s: Numbers::of(group)?, gram: ks.gram()?, ks: &ks, settled };
         let sites = fixed.sites()?;
         let small = fixed.at(&sites)?;
         match self.sites {
@@ -100,25 +102,16 @@ impl Cagp {
     }
 
     /// The bound at sites.
-    fn loss_at(&self, at: &Evaluation, s: &Basis, ready: Ready, sites: &Sites) -> Result<Tensor<1>> {
-        let (noisy, ready) = match (self.unrolled, ready) {
-            (0, ready) => (Noisy::of(at.scope, sites), ready),
-            (steps, ready) => {
-                let ks = match ready {
-                    Ready::Tensor(ks) => ks,
-                    _ => products::times(at, s)?,
-                };
-                let unrolled = Unrolled::new(at, s, &ks)?;
-                let through = |mut f: Tensor<1>, tied: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
-                    for _ in 0..steps {
-                        f = unrolled.step(f.clone(), tied(f)?)?;
-                    }
-                    Ok(f)
-                };
-                (Noisy::through(at, sites, &through)?, Ready::Tensor(ks))
-            }
+    fn loss_at(&self, at: &Evaluation, s: &Basis, ks: Ks, sites: &Sites) -> Result<Tensor<1>> {
+        if self.unrolled == 0 {
+            return at.negative_elbo(at.explained(s, ks, &Noisy::of(at.scope, sites))?, None);
+        }
+        let ks = match ks {
+            Ks::Whole(ks) => ks,
+            _ => products::times(at, s)?,
         };
-        at.negative_elbo(at.explained(s, ready, &noisy)?, None)
+        let noisy = Unrolled::new(at, s, &ks)?.sites(sites, self.unrolled)?;
+        at.negative_elbo(at.explained(s, Ks::Whole(ks), &noisy)?, None)
     }
 
     /// The factor of M and the projected targets, for unit columns S.
@@ -127,8 +120,7 @@ impl Cagp {
             let [matrix, projected] = at.projected(s, None, &noisy)?;
             return Ok((Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?));
         }
-        let (observed, ks) = (Observed::new(*at, true)?, at.products(s)?);
-        let (_, Small { factor, projected, .. }) = self.find(&observed, s, &*ks)?;
+        let (_, Small { factor, projected, .. }) = self.find(&Observed::new(*at, true)?, s, &Ks::best(at, s)?)?;
         Ok((factor, projected))
     }
 
@@ -142,7 +134,7 @@ impl Cagp {
         let batch = data.batch(&scope);
         let at = self.at(&scope, &batch);
         let (basis, norms) = self.unit(&at)?;
-        if let Some(Ok(s)) = basis.single() {
+        if let Some(Group::Dense(s)) = basis.single() {
             let s = s.clone().cast(scope.wide());
             let squares = to_f64(s.clone().transpose().matmul(s))?;
             let kept = independent(&squares, &squares, epsilon(&scope))?;
@@ -196,7 +188,7 @@ impl Model for Cagp {
         let at = self.at(scope, batch);
         let (s, _) = self.unit(&at)?;
         if let Some(noisy) = at.known() {
-            return at.gaussian(self.objective, &s, Ready::No, &noisy);
+            return at.gaussian(self.objective, &s, Ks::Anew, &noisy);
         }
         self.objective.check(&*self.likelihood)?;
         // Sites are found without gradients.
@@ -204,14 +196,16 @@ impl Model for Cagp {
         let inner = batch.clone().inner();
         let there = self.at(&plain, &inner);
         let (observed, (held, _)) = (Observed::new(there, false)?, self.unit(&there)?);
-        let chunked = if self.unrolled == 0 { there.in_chunks(&held)? } else { None };
-        if let Some(ks) = chunked {
-            let (sites, _) = self.find(&observed, &held, &*ks)?;
-            return self.loss_at(&at, &s, ks.prepared().map_or(Ready::No, Ready::Prepared), &sites);
-        }
-        let ks = products::times(&at, &s)?;
-        let (sites, _) = self.find(&observed, &held, &*there.stored(&held, ks.clone().inner()))?;
-        self.loss_at(&at, &s, Ready::Tensor(ks), &sites)
+        let chunked = if self.unrolled == 0 { Ks::in_chunks(&there, &held)? } else { None };
+        let (plain, ks) = match chunked {
+            Some(ks) => (None, ks),
+            None => {
+                let ks = products::times(&at, &s)?;
+                (Some(Ks::Whole(ks.clone().inner())), Ks::Whole(ks))
+            }
+        };
+        let (sites, _) = self.find(&observed, &held, plain.as_ref().unwrap_or(&ks))?;
+        self.loss_at(&at, &s, ks, &sites)
     }
 
     fn refresh(&self) -> Option<usize> {
@@ -224,14 +218,13 @@ impl Model for Cagp {
             return Ok(None);
         }
         let ((s, _), observed) = (self.unit(&at)?, Observed::new(at, false)?);
-        let ks = at.products(&s)?;
-        Ok(Some(Held::new(self.find(&observed, &s, &*ks)?.0)))
+        Ok(Some(Held::new(self.find(&observed, &s, &Ks::best(&at, &s)?)?.0)))
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let at = self.at(scope, batch);
-        self.loss_at(&at, &self.unit(&at)?.0, Ready::No, chosen.get()?)
+        self.loss_at(&at, &self.unit(&at)?.0, Ks::Anew, chosen.get()?)
     }
 }
 

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `learned`, `iterative` | the two models: [learned actions](Cagp) (Algorithm S2); by [policy](ActionPolicy) (Algorithm S1) |
 //! | `actions`, `numbers` | the actions as parameters, and on the host; as tensors they are a `Basis` |
-//! | `products`, `gram`, `rows` | K S, and what is computed from it |
+//! | `products` | K S, and SᵀKS |
 //! | `evaluation`, `noisy` | what actions explain about pseudo-targets, and the losses |
 //! | `newton` | sites, and Newton's method for given or new actions |
 //! | `posterior` and its neighbours | predictions, growth, leaving rows out, files |
@@ -20,7 +20,6 @@ mod actions;
 #[cfg(feature = "command")]
 mod command;
 mod evaluation;
-mod gram;
 mod grow;
 mod iterative;
 mod learned;
@@ -34,7 +33,6 @@ mod options;
 mod paths;
 mod posterior;
 mod products;
-mod rows;
 mod saved;
 
 pub use actions::{Actions, Layout};

@@ -1,8 +1,7 @@
 //! Actions as numbers on the host.
 
 use std::borrow::Cow;
-
-use burn::tensor::Tensor;
+use std::ops::Range;
 
 use crate::error::Result;
 use crate::linalg::dense::columns::combine;
@@ -10,7 +9,7 @@ use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::scope::to_f64;
 use crate::serving::Change;
-use crate::solvers::Sparse;
+use crate::solvers::{Group, Sparse};
 
 /// Columns of S `[L n, i]`.
 #[derive(Debug, Clone)]
@@ -21,10 +20,8 @@ pub(super) enum Numbers<'a> {
     Blocks {
         /// One number for each row of each latent function `[L n]`.
         values: Vec<f64>,
-        /// The boundaries of the blocks of n rows.
-        offsets: Vec<usize>,
-        /// Whether every latent function has its own columns.
-        apart: bool,
+        /// The ranges of these numbers that belong to each action.
+        columns: Vec<Vec<Range<usize>>>,
     },
 }
 
@@ -33,13 +30,20 @@ impl Numbers<'_> {
     ///
     /// # Errors
     /// What reading them from their device reports.
-    pub fn of(part: std::result::Result<&Tensor<2>, &Sparse>) -> Result<Self> {
-        Ok(match part {
-            Ok(dense) => Self::Dense(to_f64(dense.clone().transpose())?.into(), dense.dims()[0]),
-            Err(Sparse { blocks, apart }) => {
+    pub fn of(group: &Group) -> Result<Self> {
+        Ok(match group {
+            Group::Dense(dense) => Self::Dense(to_f64(dense.clone().transpose())?.into(), dense.dims()[0]),
+            Group::Sparse(Sparse { blocks, apart }) => {
                 let each = blocks.iter().map(|own| to_f64(own.values().clone()));
                 let values = each.collect::<Result<Vec<_>>>()?.concat();
-                Self::Blocks { values, offsets: blocks[0].offsets().to_vec(), apart: *apart }
+                let n = values.len() / blocks.len();
+                let of = |l: usize, w: &[usize]| l * n + w[0]..l * n + w[1];
+                let pieces = || blocks[0].offsets().windows(2);
+                let columns = match apart {
+                    true => (0..blocks.len()).flat_map(|l| pieces().map(move |w| vec![of(l, w)])).collect(),
+                    false => pieces().map(|w| (0..blocks.len()).map(|l| of(l, w)).collect()).collect(),
+                };
+                Self::Blocks { values, columns }
             }
         })
     }
@@ -48,39 +52,17 @@ impl Numbers<'_> {
     pub fn len(&self) -> usize {
         match self {
             Self::Dense(values, n) => values.len() / n,
-            Self::Blocks { offsets, .. } => self.owners() * (offsets.len() - 1),
+            Self::Blocks { columns, .. } => columns.len(),
         }
-    }
-
-    /// How many times the blocks have columns.
-    fn owners(&self) -> usize {
-        match self {
-            Self::Blocks { values, offsets, apart: true } => values.len() / offsets[offsets.len() - 1],
-            _ => 1,
-        }
-    }
-
-    /// The ranges of numbers that belong to each block-sparse action.
-    fn ranges(&self) -> impl Iterator<Item = impl Iterator<Item = std::ops::Range<usize>>> {
-        let (all, offsets): (usize, &[usize]) = match self {
-            Self::Blocks { values, offsets, .. } => (values.len(), offsets),
-            Self::Dense(..) => (0, &[0]),
-        };
-        let (n, owners) = (offsets[offsets.len() - 1].max(1), self.owners());
-        let shared = all / n / owners;
-        (0..owners).flat_map(move |owner| {
-            let functions = owner * shared..(owner + 1) * shared;
-            offsets.windows(2).map(move |w| functions.clone().map(move |l| l * n + w[0]..l * n + w[1]))
-        })
     }
 
     /// Sᵀx `[i]` for x `[L n]`.
     pub fn project(&self, x: &[f64]) -> Vec<f64> {
         match self {
             Self::Dense(values, n) => values.chunks_exact(*n).map(|s| dot(s, x)).collect(),
-            Self::Blocks { values, .. } => {
-                let of = |rows: std::ops::Range<usize>| dot(&values[rows.clone()], &x[rows]);
-                self.ranges().map(|ranges| ranges.map(of).sum()).collect()
+            Self::Blocks { values, columns } => {
+                let of = |rows: &Range<usize>| dot(&values[rows.clone()], &x[rows.clone()]);
+                columns.iter().map(|ranges| ranges.iter().map(of).sum()).collect()
             }
         }
     }
@@ -90,10 +72,10 @@ impl Numbers<'_> {
         match self {
             Self::Dense(_, n) if a.is_empty() => vec![0.0; *n],
             Self::Dense(values, _) => combine(values, a),
-            Self::Blocks { values, .. } => {
+            Self::Blocks { values, columns } => {
                 let mut all = values.clone();
-                for (ranges, a) in self.ranges().zip(a) {
-                    ranges.for_each(|rows| all[rows].iter_mut().for_each(|s| *s *= a));
+                for (ranges, a) in columns.iter().zip(a) {
+                    ranges.iter().for_each(|rows| all[rows.clone()].iter_mut().for_each(|s| *s *= a));
                 }
                 all
             }
@@ -107,11 +89,11 @@ impl Numbers<'_> {
                 let spread: Vec<f64> = values.iter().enumerate().map(|(e, s)| s / curvature[e % n]).collect();
                 product::add(view_mut(matrix, self.len()), view(&spread, *n), view(values, *n).transpose(), 1.0);
             }
-            Self::Blocks { values, .. } => {
-                let noise = |rows: std::ops::Range<usize>| -> f64 {
-                    values[rows.clone()].iter().zip(&curvature[rows]).map(|(s, d)| s * s / d).sum()
+            Self::Blocks { values, columns } => {
+                let noise = |rows: &Range<usize>| -> f64 {
+                    values[rows.clone()].iter().zip(&curvature[rows.clone()]).map(|(s, d)| s * s / d).sum()
                 };
-                let noise = self.ranges().map(|ranges| ranges.map(noise).sum::<f64>());
+                let noise = columns.iter().map(|ranges| ranges.iter().map(noise).sum::<f64>());
                 matrix.iter_mut().step_by(self.len() + 1).zip(noise).for_each(|(m, noise)| *m += noise);
             }
         }
@@ -126,12 +108,15 @@ impl Numbers<'_> {
                 let row = |r: usize| values.iter().skip(l * n + r).step_by(*all).copied();
                 Change::Dense(keep("actions", (0..n).flat_map(row).collect()))
             }
-            Self::Blocks { values, offsets, apart } => {
-                let (n, blocks) = (values.len() / latents, offsets.len() - 1);
-                // Blocks without rows stand for the columns of other functions.
-                let (before, after) = if *apart { (l * blocks, (latents - 1 - l) * blocks) } else { (0, 0) };
-                let ends = vec![0; before].into_iter().chain(offsets.iter().copied()).chain(vec![n; after]);
-                Change::Blocks(keep("actions", values[l * n..][..n].to_vec()), ends.collect())
+            Self::Blocks { values, columns } => {
+                let n = values.len() / latents;
+                let mut ends = vec![0];
+                for ranges in columns {
+                    // Blocks without rows stand for the columns of other functions.
+                    let own = ranges.iter().find(|rows| rows.start / n == l).map(|rows| rows.end - l * n);
+                    ends.push(own.unwrap_or(ends[ends.len() - 1]));
+                }
+                Change::Blocks(keep("actions", values[l * n..][..n].to_vec()), ends)
             }
         }
     }
@@ -140,9 +125,9 @@ impl Numbers<'_> {
     pub fn row(&self, row: usize) -> Vec<f64> {
         match self {
             Self::Dense(values, n) => values.iter().skip(row).step_by(*n).copied().collect(),
-            Self::Blocks { values, .. } => {
-                let of = |rows: std::ops::Range<usize>| if rows.contains(&row) { values[row] } else { 0.0 };
-                self.ranges().map(|ranges| ranges.map(of).sum()).collect()
+            Self::Blocks { values, columns } => {
+                let own = |ranges: &Vec<Range<usize>>| ranges.iter().any(|rows| rows.contains(&row));
+                columns.iter().map(|ranges| if own(ranges) { values[row] } else { 0.0 }).collect()
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use burn::tensor::Tensor;
 
 use super::numbers::Numbers;
-use super::{SiteRule, products, rows};
+use super::{SiteRule, products};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
@@ -19,9 +19,10 @@ use crate::models::posterior::{
     self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, several,
 };
 use crate::models::prior::{Prior, repeated};
-use crate::products::{Anchors, BlockSparse};
+use crate::products::{Anchors, BlockSparse, pair_sums};
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Change, Latent, Served, Weigh};
+use crate::solvers::Group;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Basis, SolveReport};
 
@@ -132,7 +133,10 @@ impl CagpPosterior {
     /// S as numbers.
     pub(super) fn numbers(&self) -> Result<&[Numbers<'static>]> {
         if self.prepared.actions.get().is_none() {
-            let _ = self.prepared.actions.set(Arc::new(self.actions.parts().map(Numbers::of).collect::<Result<_>>()?));
+            let _ = self
+                .prepared
+                .actions
+                .set(Arc::new(self.actions.groups().iter().map(Numbers::of).collect::<Result<_>>()?));
         }
         Ok(self.prepared.actions.get().map_or(&[], |actions| actions))
     }
@@ -163,7 +167,7 @@ impl CagpPosterior {
     /// k(points, X) `[rows, n]` of one latent function, if there are few points.
     fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
         // Dense actions are projected row by row, which pays for a few rows only.
-        let dense = self.actions.parts().any(|part| part.is_ok());
+        let dense = self.actions.groups().iter().any(|group| matches!(group, Group::Dense(_)));
         if self.of.functions.0 > 1 || (dense && points.dims()[0] > FEW) {
             return Ok(None);
         }
@@ -183,13 +187,9 @@ impl CagpPosterior {
         let (train, rows, i) = (self.train(scope), points.dims()[0], self.actions());
         // The scope may have another type than the training had.
         let s = self.actions.cast(points.dtype())?;
-        let columns = products::of_functions(&s, latents, priors.len() == 1, |latent, part| {
-            let cross = priors[latent.min(priors.len() - 1)].cross(scope, points, &train);
-            match part {
-                Ok(s) => cross.times(s),
-                Err(blocks) => cross.times_blocks(blocks),
-            }
-        })?;
+        let cross = |l: usize| priors[l.min(priors.len() - 1)].cross(scope, points, &train);
+        let (dense, blocks) = (|l, s: &_| cross(l).times(s), |l, s: &_| cross(l).times_blocks(s));
+        let columns = products::of_functions(&s, (latents, priors.len() == 1), dense, blocks)?;
         let columns = to_f64(columns.reshape([latents, rows, i]).swap_dims(1, 2))?;
         Ok([columns.chunks_exact(i * rows).map(<[f64]>::to_vec).collect(), means])
     }
@@ -242,7 +242,7 @@ impl Posterior for CagpPosterior {
         let mut all = Correlated::default();
         self.parts(x, |[means, variances, projected]| {
             let rows = means[0].len();
-            let explained = rows::sums(|a, l| &projected[l][a * rows..][..rows], (i, latents, rows));
+            let explained = pair_sums(|a, l| &projected[l][a * rows..][..rows], (i, latents, rows));
             for row in 0..rows {
                 all.mean.extend(means.iter().map(|mean| mean[row]));
                 let of = |place: usize| {
@@ -287,8 +287,12 @@ impl Posterior for CagpPosterior {
             let cross = prior.cross(&scope, &x, &train);
             projected.push(match part {
                 Numbers::Dense(values, n) => cross.times(&scope.matrix(values, part.len(), *n).transpose())?,
-                Numbers::Blocks { values, offsets, .. } => {
-                    cross.times_blocks(&BlockSparse::new(scope.vector(values), offsets.clone())?)?
+                Numbers::Blocks { values, columns } => {
+                    let ends = columns.iter().flatten().map(|rows| rows.end);
+                    cross.times_blocks(&BlockSparse::new(
+                        scope.vector(values),
+                        std::iter::once(0).chain(ends).collect(),
+                    )?)?
                 }
             });
         }

@@ -3,17 +3,14 @@
 use burn::tensor::{DType, Tensor};
 
 use super::evaluation::Evaluation;
-use super::gram::gram as sparse_gram;
 use super::newton::{Sites, Small};
 use super::noisy::Noisy;
-use super::rows;
-use crate::device::is_host;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky};
-use crate::products::{BlockSparse, Covariance, Prepared, diagonal, whole};
-use crate::scope::{Scope, to_f64};
-use crate::solvers::Sparse;
+use crate::products::{BlockSparse, Covariance, Prepared, diagonal, of_rows, whole};
+use crate::scope::to_f64;
 use crate::solvers::itergp::Basis;
+use crate::solvers::{Group, Sparse};
 
 /// Columns of a product at once: enough for full speed, but few enough that the work space is small compared with S.
 const COLUMNS: usize = 128;
@@ -28,36 +25,34 @@ fn dense(covariance: Covariance, s: &Tensor<2>) -> Result<Tensor<2>> {
 
 /// K S `[L n, i]`, differentiable.
 pub(super) fn times(at: &Evaluation, s: &Basis) -> Result<Tensor<2>> {
-    of_functions(s, at.functions.0, at.priors.len() == 1, |latent, part| match part {
-        Ok(s) => dense(at.covariance(latent), s),
-        Err(blocks) => at.covariance(latent).times_blocks(blocks),
-    })
+    let (of_dense, of_blocks) = (|l, s: &_| dense(at.covariance(l), s), |l, s: &_| at.covariance(l).times_blocks(s));
+    of_functions(s, (at.functions.0, at.priors.len() == 1), of_dense, of_blocks)
 }
 
-/// Products `[L m, i]` with S `[L n, i]`, from those of single latent functions. If the functions share one covariance,
-/// dense actions need one product.
+/// Products `[L m, i]` with S `[L n, i]`, from those of single latent functions with dense columns or blocks. If the
+/// functions share one covariance, dense actions need one product.
 pub(super) fn of_functions(
     s: &Basis,
-    latents: usize,
-    shared: bool,
-    product: impl Fn(usize, std::result::Result<&Tensor<2>, &BlockSparse>) -> Result<Tensor<2>>,
+    (latents, shared): (usize, bool),
+    of_dense: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
+    of_blocks: impl Fn(usize, &BlockSparse) -> Result<Tensor<2>>,
 ) -> Result<Tensor<2>> {
-    let columns = |part: std::result::Result<&Tensor<2>, &Sparse>| -> Result<Tensor<2>> {
-        let each: Vec<Tensor<2>> = match part {
-            Ok(s) => {
+    let columns = |group: &Group| -> Result<Tensor<2>> {
+        let each: Vec<Tensor<2>> = match group {
+            Group::Dense(s) => {
                 let [all, i] = s.dims();
                 let n = all / latents;
                 if shared && latents > 1 {
                     let beside = s.clone().reshape([latents, n, i]).swap_dims(0, 1).reshape([n, latents * i]);
-                    let products = product(0, Ok(&beside))?;
+                    let products = of_dense(0, &beside)?;
                     let rows = products.dims()[0];
                     return Ok(products.reshape([rows, latents, i]).swap_dims(0, 1).reshape([latents * rows, i]));
                 }
-                (0..latents).map(|l| product(l, Ok(&s.clone().narrow(0, l * n, n)))).collect::<Result<_>>()?
+                (0..latents).map(|l| of_dense(l, &s.clone().narrow(0, l * n, n))).collect::<Result<_>>()?
             }
-            Err(Sparse { blocks, apart }) => {
+            Group::Sparse(Sparse { blocks, apart }) => {
                 let of = |(l, own): (usize, &BlockSparse)| {
-                    let products = product(l, Err(own))?;
+                    let products = of_blocks(l, own)?;
                     Ok(if *apart { among(products, l, latents) } else { products })
                 };
                 blocks.iter().enumerate().map(of).collect::<Result<_>>()?
@@ -65,7 +60,7 @@ pub(super) fn of_functions(
         };
         Ok(joined(each, 0))
     };
-    Ok(joined(s.parts().map(columns).collect::<Result<_>>()?, 1))
+    Ok(joined(s.groups().iter().map(columns).collect::<Result<_>>()?, 1))
 }
 
 /// Columns of one latent function, with zeros for the other functions.
@@ -81,20 +76,13 @@ pub(super) fn joined(mut parts: Vec<Tensor<2>>, along: usize) -> Tensor<2> {
 
 /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
 pub(super) fn gram(s: &Basis, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> {
-    let gram = match s.single() {
-        // In one pass on the host, without a copy of K S in f64.
-        Some(Err(Sparse { blocks, apart: false })) if is_host(&ks.device()) => {
-            let values = blocks.iter().map(|blocks| blocks.values().clone()).collect();
-            sparse_gram(Tensor::cat(values, 0), ks.clone().transpose(), blocks[0].offsets(), wide)?
-        }
-        _ => s.transposed_times(&ks.clone().cast(wide))?,
-    };
+    let gram = s.transposed_times_in(ks, wide)?;
     Ok((gram.clone() + gram.transpose()) * 0.5)
 }
 
 /// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`, and its lower factor.
 pub(super) fn noise(s: &Basis, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
-    if let Some(Err(Sparse { blocks, .. })) = s.single() {
+    if let Some(Group::Sparse(Sparse { blocks, .. })) = s.single() {
         let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
         let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
         return Ok(diagonal(s.transposed_times(&(values * spread.clone()))?));
@@ -104,7 +92,47 @@ pub(super) fn noise(s: &Basis, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
     Ok([noise.clone(), cholesky(noise, "SᵀW⁻¹S")?])
 }
 
-/// K S at the current parameter values, on the host.
+/// K S, in the form that suits the actions and the device.
+#[expect(clippy::large_enum_variant, reason = "a step has one")]
+pub(super) enum Ks {
+    /// Fused products on the CPU, of each latent function with its own actions, or of all together.
+    Fused(Vec<Prepared>),
+    /// A tensor `[L n, i]`.
+    Whole(Tensor<2>),
+    /// Not stored: every use computes it anew. As numbers it comes in chunks, of each latent function with its own
+    /// actions.
+    Anew,
+}
+
+impl Ks {
+    /// Without storing K S; none where a tensor is the best.
+    pub fn in_chunks(at: &Evaluation, s: &Basis) -> Result<Option<Self>> {
+        let Some(Group::Sparse(Sparse { blocks, apart })) = s.single() else { return Ok(None) };
+        let separate = *apart || blocks.len() == 1;
+        let fused: Option<Vec<Prepared>> = match separate {
+            true => {
+                let of = |(l, own)| at.covariance(l).prepared(std::slice::from_ref(own));
+                blocks.iter().enumerate().map(of).collect::<Result<_>>()?
+            }
+            false if at.priors.len() == 1 => at.covariance(0).prepared(blocks)?.map(|all| vec![all]),
+            false => None,
+        };
+        let entries = at.rows().saturating_mul(blocks.len()).saturating_mul(blocks.len() * blocks[0].len());
+        // More than a bound stores of it.
+        let large = entries.saturating_mul(at.scope.wide().size()) > whole(at.scope.compute().kind);
+        Ok(fused.map(Self::Fused).or((separate && large).then_some(Self::Anew)))
+    }
+
+    /// In the best form.
+    pub fn best(at: &Evaluation, s: &Basis) -> Result<Self> {
+        match Self::in_chunks(at, s)? {
+            Some(ks) => Ok(ks),
+            None => Ok(Self::Whole(times(at, s)?)),
+        }
+    }
+}
+
+/// K S at the current parameter values, as numbers.
 pub(super) trait Products {
     /// SᵀKS `[i, i]`.
     fn gram(&self) -> Result<Vec<f64>>;
@@ -115,128 +143,75 @@ pub(super) trait Products {
     /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances, for
     /// sites and the system there.
     fn rows(&self, sites: &Sites, small: &Small) -> Result<Vec<f64>>;
+}
 
-    /// Hands over products that serve a bound as well, if there are any.
-    fn prepared(self: Box<Self>) -> Option<Vec<Prepared>> {
-        None
+/// K S of actions that stay, without gradients.
+pub(super) struct OfActions<'a> {
+    pub at: Evaluation<'a>,
+    pub s: &'a Basis,
+    pub ks: &'a Ks,
+}
+
+impl OfActions<'_> {
+    /// Block-sparse actions of each latent function.
+    fn blocks(&self) -> &[BlockSparse] {
+        if let Some(Group::Sparse(Sparse { blocks, .. })) = self.s.single() { blocks } else { &[] }
     }
 }
 
-impl<'a> Evaluation<'a> {
-    /// K S in chunks, for each latent function or for all together, unless the best is to store it as a tensor.
-    pub fn in_chunks(&self, s: &'a Basis) -> Result<Option<Box<dyn Products + 'a>>> {
-        let Some(Err(sparse)) = s.single() else { return Ok(None) };
-        let Sparse { blocks, apart } = sparse;
-        let separate = *apart || blocks.len() == 1;
-        let fused: Option<Vec<Prepared>> = match separate {
-            true => {
-                let of = |(l, own)| self.covariance(l).prepared(std::slice::from_ref(own));
-                blocks.iter().enumerate().map(of).collect::<Result<_>>()?
+impl Products for OfActions<'_> {
+    fn gram(&self) -> Result<Vec<f64>> {
+        match self.ks {
+            Ks::Fused(each) => Ok(beside(&each.iter().map(Prepared::gram).collect::<Vec<_>>())),
+            Ks::Whole(ks) => to_f64(gram(self.s, ks, self.at.scope.wide())?),
+            Ks::Anew => {
+                let own = |(l, own)| to_f64(self.at.covariance(l).projected(own)?);
+                let each: Vec<Vec<f64>> = self.blocks().iter().enumerate().map(own).collect::<Result<_>>()?;
+                Ok(beside(&each.iter().map(Vec::as_slice).collect::<Vec<_>>()))
             }
-            false if self.priors.len() == 1 => self.covariance(0).prepared(blocks)?.map(|all| vec![all]),
-            false => None,
-        };
-        let entries = self.rows().saturating_mul(blocks.len()).saturating_mul(blocks.len() * blocks[0].len());
-        // More than a bound stores of it.
-        let large = entries.saturating_mul(self.scope.wide().size()) > whole(self.scope.compute().kind);
-        Ok(match fused {
-            Some(each) => Some(Box::new(Fused(each))),
-            None if separate && large => Some(Box::new(Anew { at: *self, blocks })),
-            None => None,
-        })
-    }
-
-    /// K S as a tensor without gradients, of which these are the numbers.
-    pub fn stored(&self, s: &'a Basis, ks: Tensor<2>) -> Box<dyn Products + 'a> {
-        Box::new(Stored { scope: self.scope, functions: self.functions, s, ks })
-    }
-
-    /// K S in the best form.
-    pub fn products(&self, s: &'a Basis) -> Result<Box<dyn Products + 'a>> {
-        match self.in_chunks(s)? {
-            Some(products) => Ok(products),
-            None => Ok(self.stored(s, times(self, s)?)),
         }
     }
-}
-
-/// Fused products on the CPU, of each latent function with its own actions, or of all together.
-struct Fused(Vec<Prepared>);
-
-impl Products for Fused {
-    fn gram(&self) -> Result<Vec<f64>> {
-        Ok(beside(&self.0.iter().map(Prepared::gram).collect::<Vec<_>>()))
-    }
 
     fn times(&self, weights: &[f64]) -> Result<Vec<f64>> {
-        let own = weights.chunks_exact(weights.len() / self.0.len());
-        Ok(self.0.iter().zip(own).flat_map(|(prepared, own)| prepared.times(own)).collect())
-    }
-
-    fn rows(&self, _sites: &Sites, Small { factor, weights, .. }: &Small) -> Result<Vec<f64>> {
-        let mut rows = self.times(weights)?;
-        for (own, factor) in self.0.iter().zip(single_factors(factor, self.0.len())?) {
-            rows.extend(own.explained(&factor));
+        let scope = self.at.scope;
+        let own = |functions: usize| weights.chunks_exact(weights.len() / functions);
+        match self.ks {
+            Ks::Fused(each) => Ok(each.iter().zip(own(each.len())).flat_map(|(ks, own)| ks.times(own)).collect()),
+            Ks::Whole(ks) => to_f64(ks.clone().matmul(scope.matrix(weights, weights.len(), 1))),
+            Ks::Anew => {
+                let each = self.blocks().iter().zip(own(self.blocks().len())).enumerate().map(|(l, (blocks, own))| {
+                    to_f64(self.at.covariance(l).times(&blocks.times(scope.matrix(own, own.len(), 1)))?)
+                });
+                Ok(each.collect::<Result<Vec<_>>>()?.concat())
+            }
         }
-        Ok(rows)
     }
 
-    fn prepared(self: Box<Self>) -> Option<Vec<Prepared>> {
-        Some(self.0)
-    }
-}
-
-/// K S `[L n, i]` on a device.
-struct Stored<'a> {
-    scope: &'a Scope,
-    functions: (usize, bool),
-    s: &'a Basis,
-    ks: Tensor<2>,
-}
-
-impl Products for Stored<'_> {
-    fn gram(&self) -> Result<Vec<f64>> {
-        to_f64(gram(self.s, &self.ks, self.scope.wide())?)
-    }
-
-    fn times(&self, weights: &[f64]) -> Result<Vec<f64>> {
-        to_f64(self.ks.clone().matmul(self.scope.matrix(weights, weights.len(), 1)))
-    }
-
-    fn rows(&self, _sites: &Sites, Small { factor, weights, .. }: &Small) -> Result<Vec<f64>> {
-        let (i, wide) = (weights.len(), self.scope.wide());
-        let lower = self.scope.matrix_in(&factor.clone().lower(), i, i, wide);
-        let weights = self.scope.matrix_in(weights, i, 1, wide);
-        to_f64(rows::rows(self.ks.clone().transpose(), lower, weights, self.functions)?)
-    }
-}
-
-/// Products of each latent function with its own actions, in chunks that every use computes anew.
-struct Anew<'a> {
-    at: Evaluation<'a>,
-    blocks: &'a [BlockSparse],
-}
-
-impl Products for Anew<'_> {
-    fn gram(&self) -> Result<Vec<f64>> {
-        let each = self.blocks.iter().enumerate().map(|(l, own)| to_f64(self.at.covariance(l).projected(own)?));
-        let each: Vec<Vec<f64>> = each.collect::<Result<_>>()?;
-        Ok(beside(&each.iter().map(Vec::as_slice).collect::<Vec<_>>()))
-    }
-
-    fn times(&self, weights: &[f64]) -> Result<Vec<f64>> {
-        let own = weights.chunks_exact(weights.len() / self.blocks.len());
-        let each = self.blocks.iter().zip(own).enumerate().map(|(l, (blocks, own))| {
-            let spread = blocks.times(self.at.scope.matrix(own, own.len(), 1));
-            to_f64(self.at.covariance(l).times(&spread)?)
-        });
-        Ok(each.collect::<Result<Vec<_>>>()?.concat())
-    }
-
-    fn rows(&self, sites: &Sites, _small: &Small) -> Result<Vec<f64>> {
-        let noisy = Noisy::of(self.at.scope, sites);
-        let explained = self.at.explained_apart(self.blocks, None, &noisy)?;
-        to_f64(Tensor::cat(vec![explained.mean, explained.variance], 0))
+    fn rows(&self, sites: &Sites, Small { factor, weights, .. }: &Small) -> Result<Vec<f64>> {
+        let (scope, i) = (self.at.scope, weights.len());
+        match self.ks {
+            Ks::Fused(each) => {
+                let (mut means, mut variances) = (Vec::new(), Vec::new());
+                let own = weights.chunks_exact(i / each.len());
+                for ((ks, own), factor) in each.iter().zip(own).zip(single_factors(factor, each.len())?) {
+                    let rows = ks.rows(&factor, own);
+                    let (mean, variance) = rows.split_at(sites.f.len() / each.len());
+                    means.extend_from_slice(mean);
+                    variances.extend_from_slice(variance);
+                }
+                means.extend(variances);
+                Ok(means)
+            }
+            Ks::Whole(ks) => {
+                let lower = scope.matrix_in(&factor.clone().lower(), i, i, scope.wide());
+                let weights = scope.matrix_in(weights, i, 1, scope.wide());
+                to_f64(of_rows(ks.clone().transpose(), lower, weights, self.at.functions)?)
+            }
+            Ks::Anew => {
+                let explained = self.at.explained(self.s, Ks::Anew, &Noisy::of(scope, sites))?;
+                to_f64(Tensor::cat(vec![explained.mean, explained.variance], 0))
+            }
+        }
     }
 }
 

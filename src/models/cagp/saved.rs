@@ -8,6 +8,7 @@ use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::SavedPosterior;
 use crate::scope::{Scope, to_f64};
+use crate::solvers::Group;
 use crate::solvers::itergp::Basis;
 
 /// Unit columns of S, `[n, L i]` for L latent functions with i columns each, in the precision of the model. None for
@@ -30,7 +31,7 @@ impl CagpPosterior {
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
         let (n, i, latents) = (self.data.n(), self.weights.len(), self.of.functions.0);
         let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
-        if self.grown || !matches!(self.actions.single(), Some(Err(_))) {
+        if self.grown || !matches!(self.actions.single(), Some(Group::Sparse(_))) {
             let columns = self.actions.clone().into_dense()?.reshape([latents, n, i]).swap_dims(0, 1);
             let columns = to_f64(columns)?;
             let data = match self.compute.precision {

@@ -4,9 +4,11 @@ use std::sync::OnceLock;
 
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
+use crate::device::is_host;
 use crate::error::{Error, Result};
 use crate::products::engine::lanes::{Lanes, Number};
 use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
+use crate::products::operations::block_sums::block_sums;
 use crate::scope::indices;
 
 /// S `[m, i]`, whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number per row.
@@ -58,11 +60,17 @@ impl BlockSparse {
         false
     }
 
-    /// Sᵀ Z `[i, t]` for `z [m, t]`, in the dtype of z.
-    pub fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
-        let rows = z.clone() * self.column(z.dtype());
-        let zeros = Tensor::<2>::zeros([self.len(), z.dims()[1]], (&z.device(), z.dtype()));
-        zeros.select_assign(0, self.owners(), rows, IndexingUpdateOp::Add)
+    /// Sᵀ Z `[i, t]` for `z [m, t]`, in the given type. On the CPU nothing else has the size of Z.
+    ///
+    /// # Errors
+    /// What reading tensors reports.
+    pub fn transposed_times(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
+        if is_host(&z.device()) {
+            return block_sums(self.values.clone(), z.clone(), &self.offsets, dtype);
+        }
+        let rows = z.clone().cast(dtype) * self.column(dtype);
+        let zeros = Tensor::<2>::zeros([self.len(), z.dims()[1]], (&z.device(), dtype));
+        Ok(zeros.select_assign(0, self.owners(), rows, IndexingUpdateOp::Add))
     }
 
     /// S U `[m, t]` for `u [i, t]`, in the dtype of S.

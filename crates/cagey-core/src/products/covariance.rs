@@ -222,16 +222,16 @@ impl<'a> Covariance<'a> {
         fused.map(|lowered| Prepared::new(&lowered, blocks, self.scope.budget())).transpose()
     }
 
-    /// Sᵀ K S and K S in the scope's wide type, for products that are not fused, if K S takes at most 256 MB or a 32nd
-    /// of a GPU's memory.
+    /// Sᵀ K S in the scope's wide type, and K S, for products that are not fused, if K S in that type takes at most 256
+    /// MB or a 32nd of a GPU's memory.
     fn stored(&self, blocks: &BlockSparse) -> Result<Option<[Tensor<2>; 2]>> {
         let wide = self.scope.wide();
         let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(wide.size());
         if bytes > whole(self.scope.compute().kind) {
             return Ok(None);
         }
-        let ks = self.times_blocks(blocks)?.cast(wide);
-        let gram = blocks.transposed_times(&ks);
+        let ks = self.times_blocks(blocks)?;
+        let gram = blocks.transposed_times(&ks, wide)?;
         Ok(Some([(gram.clone() + gram.transpose()) * 0.5, ks]))
     }
 }

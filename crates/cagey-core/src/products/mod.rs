@@ -39,7 +39,7 @@ pub use cross::Cross;
 pub use engine::lanes;
 pub use operations::explained::{Explained, Prepared};
 #[doc(hidden)]
-pub use operations::explained::{add_pairs, diagonal, from_products, mirror_pairs, of_rows};
+pub use operations::explained::{diagonal, from_products, of_numbers, of_rows, pair_sums};
 pub use operations::local::Neighbours;
 pub use operations::stacked;
 #[doc(hidden)]

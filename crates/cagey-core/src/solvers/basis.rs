@@ -12,10 +12,14 @@ pub struct Basis {
     groups: Vec<Group>,
 }
 
+/// Some columns next to each other.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "a basis has a few dozen groups; handles of tensors are what is large")]
-enum Group {
+pub enum Group {
+    /// All numbers `[L n, i]`.
     Dense(Tensor<2>),
+    /// Their non-zeros.
     Sparse(Sparse),
 }
 
@@ -82,7 +86,7 @@ impl Basis {
     /// What making blocks reports; [`Error::Shape`] when there are no columns.
     #[doc(hidden)]
     pub fn with_rows(&self, more: usize) -> Result<Self> {
-        if let Some(Err(Sparse { blocks, apart: false })) = self.single()
+        if let Some(Group::Sparse(Sparse { blocks, apart: false })) = self.single()
             && let [own] = blocks.as_slice()
         {
             let values = own.values().clone();
@@ -125,7 +129,16 @@ impl Basis {
     /// # Errors
     /// [`Error::Shape`] when there are no columns.
     pub fn transposed_times(&self, z: &Tensor<2>) -> Result<Tensor<2>> {
-        let parts: Vec<_> = self.groups.iter().map(|group| group.transposed_times(z)).collect();
+        self.transposed_times_in(z, z.dtype())
+    }
+
+    /// The same in another type.
+    ///
+    /// # Errors
+    /// As [`transposed_times`](Self::transposed_times).
+    #[doc(hidden)]
+    pub fn transposed_times_in(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
+        let parts = self.groups.iter().map(|group| group.transposed_times(z, dtype)).collect::<Result<Vec<_>>>()?;
         if parts.is_empty() { Err(none()) } else { Ok(Tensor::cat(parts, 0)) }
     }
 
@@ -179,19 +192,16 @@ impl Basis {
         }
     }
 
-    /// The only group, dense columns or blocks, if there is exactly one.
+    /// The only group, if there is exactly one.
     #[doc(hidden)]
-    pub fn single(&self) -> Option<std::result::Result<&Tensor<2>, &Sparse>> {
-        if self.groups.len() == 1 { self.parts().next() } else { None }
+    pub fn single(&self) -> Option<&Group> {
+        if let [only] = self.groups() { Some(only) } else { None }
     }
 
-    /// The groups in order: dense columns or blocks.
+    /// The groups in order.
     #[doc(hidden)]
-    pub fn parts(&self) -> impl Iterator<Item = std::result::Result<&Tensor<2>, &Sparse>> {
-        self.groups.iter().map(|group| match group {
-            Group::Dense(columns) => Ok(columns),
-            Group::Sparse(blocks) => Err(blocks),
-        })
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
     }
 }
 
@@ -207,10 +217,10 @@ impl Group {
         }
     }
 
-    fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
+    fn transposed_times(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
         match self {
-            Self::Dense(columns) => columns.clone().cast(z.dtype()).transpose().matmul(z.clone()),
-            Self::Sparse(sparse) => sparse.transposed_times(z),
+            Self::Dense(columns) => Ok(columns.clone().cast(dtype).transpose().matmul(z.clone().cast(dtype))),
+            Self::Sparse(sparse) => sparse.transposed_times(z, dtype),
         }
     }
 
@@ -248,15 +258,15 @@ impl Sparse {
     }
 
     /// Sᵀ Z `[i, t]` for `z [L n, t]`.
-    fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
+    fn transposed_times(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
         let n = z.dims()[0] / self.blocks.len();
-        let part = |(l, own): (usize, &BlockSparse)| own.transposed_times(&z.clone().narrow(0, l * n, n));
-        let mut parts: Vec<_> = self.blocks.iter().enumerate().map(part).collect();
-        let first = parts.remove(0);
-        match self.apart && !parts.is_empty() {
-            true => Tensor::cat([vec![first], parts].concat(), 0),
-            false => parts.into_iter().fold(first, |sum, part| sum + part),
+        let part = |(l, own): (usize, &BlockSparse)| own.transposed_times(&z.clone().narrow(0, l * n, n), dtype);
+        let mut parts = self.blocks.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+        if self.apart {
+            return Ok(Tensor::cat(parts, 0));
         }
+        let first = parts.remove(0);
+        Ok(parts.into_iter().fold(first, |sum, part| sum + part))
     }
 
     /// S U `[L n, t]` for `u [i, t]`.

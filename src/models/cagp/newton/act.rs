@@ -2,10 +2,9 @@
 
 use super::linearised::{Linearised, State};
 use super::low_rank::{Inner, LowRank};
-use super::sites::Sites;
-use super::small::Small;
-use super::solve::{Least, Problem, Solution};
-use super::space::Space;
+use super::options::Stopping;
+use super::solve::{Problem, Step, norm};
+use super::space::{Small, Space};
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
@@ -13,7 +12,7 @@ use crate::models::prior::Prior;
 use crate::scope::to_f64;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
-use crate::solvers::policies::{Actor, Policy};
+use crate::solvers::policies::Actor;
 
 /// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
 const NEW: f64 = 16.0;
@@ -38,34 +37,34 @@ impl Problem<'_> {
         Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
+    /// Whether the gradient s of the log posterior, where a step leads, is so small that it takes no more actions.
+    fn small_enough(&self, Step { from, sites, .. }: &Step, s: &[f64]) -> bool {
+        match self.options.stopping {
+            Stopping::Settled => norm(s) <= self.relative * norm(&sites.gradient),
+            Stopping::Change => norm(&sites.spread(s)) <= self.relative * norm(&sites.targets(&from.above)).max(1.0),
+        }
+    }
+
     /// Takes one more action, or one for each class, or returns why there is none.
     pub(super) fn act(
         &self,
         space: &mut Space,
-        (small, solution): (&mut Option<Small>, &mut Solution),
-        (sites, above, near): (&Sites, &[f64], Option<(&LowRank, &Inner)>),
-        (policy, actor): (&dyn Policy, &mut Box<dyn Actor>),
-        least: Least,
+        step: &mut Step,
+        near: Option<(&LowRank, &Inner)>,
+        actor: &mut dyn Actor,
     ) -> Result<Option<Stop>> {
-        let Solution { kv, v } = &solution;
-        let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
+        let Step { from, sites, small, to } = &*step;
+        let open: Vec<f64> = from.above.iter().zip(&to.above).map(|(h, t)| h - t).collect();
         let curved = sites.curved(&open);
-        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
-        let norm = dot(&s, &s).sqrt();
-        if !norm.is_finite() {
+        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - to.v[i]).collect();
+        let size = norm(&s);
+        if !size.is_finite() {
             return Err(Error::NotFinite("an action of Newton's method".into()));
         }
-        let small_enough = match least {
-            Least::Gradient(least) => norm <= least,
-            Least::Residual(least) => {
-                let residual = sites.spread(&s);
-                dot(&residual, &residual).sqrt() <= least
-            }
-        };
-        if small.is_some() && small_enough {
+        if small.is_some() && self.small_enough(step, &s) {
             return Ok(Some(Stop::Converged));
         }
-        if norm == 0.0 {
+        if size == 0.0 {
             // Targets at their prior mean: only what they say about the level is left to start with.
             let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
@@ -73,16 +72,14 @@ impl Problem<'_> {
         // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
         // gradient itself is the next action.
         let (mut reason, before, latents) = (None, space.taken, self.observed.at.functions.0);
-        if policy.per_class() && sites.centred && before + latents <= self.budget {
+        if self.policy.per_class() && sites.centred && before + latents <= self.budget {
             let product = if self.observed.at.priors.len() == 1 { Some(self.product(&s)?) } else { None };
             space.multiplied += usize::from(product.is_some());
             for class in 0..latents {
-                let known = product.as_ref().map(|product| sites.of_class(product, class));
-                let why_not = self.add(space, small, (sites, above), sites.of_class(&s, class), known)?;
-                if why_not.is_none() {
-                    solution.extend(space, small.as_ref());
-                }
-                reason = reason.or(why_not);
+                let own =
+                    |all: &[f64]| step.sites.of_function(&all[class * step.sites.rows..][..step.sites.rows], class);
+                let (part, known) = (own(&s), product.as_deref().map(own));
+                reason = reason.or(self.add(space, step, part, known)?);
             }
             return Ok(reason.filter(|_| space.taken == before));
         }
@@ -91,9 +88,9 @@ impl Problem<'_> {
         for _ in 0..latents {
             // One action after another.
             let block = match near {
-                Some((near, inner)) => near.preconditioned(inner, sites, &s)?,
+                Some((near, inner)) => near.preconditioned(inner, &step.sites, &s)?,
                 None => {
-                    let system = Linearised::new(self.wide, sites, above);
+                    let system = Linearised::new(self.wide, &step.sites, &step.from.above);
                     let state = State { system: &system, space, gradient: &s };
                     let Some(block) = actor.next(&state, 1)? else { return Ok(Some(Stop::Exhausted)) };
                     to_f64(block.transpose())?
@@ -103,11 +100,10 @@ impl Problem<'_> {
                 break;
             }
             for s in block.chunks_exact(space.n).take(self.budget.saturating_sub(before)) {
-                for part in sites.parts(s.to_vec()) {
-                    let why_not = self.add(space, small, (sites, above), part, None)?;
+                for part in step.sites.parts(s.to_vec()) {
+                    let why_not = self.add(space, step, part, None)?;
                     reason = reason.or(why_not);
                     if why_not.is_none() {
-                        solution.extend(space, small.as_ref());
                         break;
                     }
                 }
@@ -136,23 +132,15 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
-    pub(super) fn explain(
-        &self,
-        space: &mut Space,
-        small: Small,
-        (sites, above): (&Sites, &[f64]),
-        near: &LowRank,
-        most: usize,
-    ) -> Result<()> {
-        let (parts, mut small) = (self.parts(), Some(small));
-        let directions = near.directions(sites, self.directions_for(most))?;
-        let before = space.taken;
+    pub(super) fn explain(&self, space: &mut Space, step: &mut Step, near: &LowRank, most: usize) -> Result<()> {
+        let directions = near.directions(&step.sites, self.directions_for(most))?;
+        let (parts, before, n) = (self.parts(), space.taken, step.sites.rows);
         // Functions that share a covariance share products.
         let products = match &directions[..] {
             [shared] if !shared.is_empty() => Some(self.product(&shared.concat())?),
             _ => None,
         };
-        space.multiplied += products.as_ref().map_or(0, |products| products.len() / sites.rows);
+        space.multiplied += products.as_ref().map_or(0, |products| products.len() / n);
         let longest = directions.iter().map(Vec::len).max().unwrap_or(0);
         for place in 0..longest {
             for part in 0..parts {
@@ -160,9 +148,9 @@ impl Problem<'_> {
                     return Ok(());
                 }
                 let Some(x) = directions[part.min(directions.len() - 1)].get(place) else { continue };
-                let known = products.as_ref().map(|products| &products[place * sites.rows..][..sites.rows]);
-                let known = known.map(|known| sites.of_function(known, part));
-                self.add(space, &mut small, (sites, above), sites.of_function(x, part), known)?;
+                let own = |x: &[f64]| step.sites.of_function(x, part);
+                let (s, known) = (own(x), products.as_ref().map(|products| own(&products[place * n..][..n])));
+                self.add(space, step, s, known)?;
             }
         }
         Ok(())
@@ -172,24 +160,24 @@ impl Problem<'_> {
     fn add(
         &self,
         space: &mut Space,
-        small: &mut Option<Small>,
-        (sites, above): (&Sites, &[f64]),
+        step: &mut Step,
         mut s: Vec<f64>,
         known: Option<Vec<f64>>,
     ) -> Result<Option<Stop>> {
-        let norm = dot(&s, &s).sqrt();
-        if norm == 0.0 {
+        let Step { from, sites, small, to } = step;
+        let size = norm(&s);
+        if size == 0.0 {
             return Ok(Some(Stop::Dependent));
         }
-        s.iter_mut().for_each(|s| *s /= norm);
+        s.iter_mut().for_each(|s| *s /= size);
         sites.centre(&mut s);
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let (mut t, mut products) = match known {
-            Some(known) => (known.into_iter().map(|t| t / norm).collect(), 0),
+            Some(known) => (known.into_iter().map(|t| t / size).collect(), 0),
             None => (self.product(&s)?, 1),
         };
         let mut left = energy(&s, &t);
-        if let Some(small) = &small {
+        if let Some(small) = &*small {
             let whole = left;
             left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
             if left <= NEW * epsilon(self.observed.at.scope) * whole {
@@ -197,7 +185,7 @@ impl Problem<'_> {
             }
             if left < CANCELLED * whole {
                 // A product that lost digits would pass its error on to all later products.
-                let size = dot(&s, &s).sqrt();
+                let size = norm(&s);
                 s.iter_mut().for_each(|s| *s /= size);
                 sites.centre(&mut s);
                 (t, products) = (self.product(&s)?, products + 1);
@@ -215,7 +203,7 @@ impl Problem<'_> {
             column.iter_mut().for_each(|c| *c /= left.sqrt());
         }
         let cross = space.crossed(&s, &t, sites);
-        if let Some(small) = &small {
+        if let Some(small) = &*small {
             // If the curvatures of sites span many orders of magnitude, too few digits are left to distinguish actions.
             let mut overlap = cross.clone();
             small.factor.solve_lower(&mut overlap)?;
@@ -223,16 +211,22 @@ impl Problem<'_> {
                 return Ok(Some(Stop::Dependent));
             }
         }
-        let targets: f64 = (0..space.n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
+        let targets: f64 = (0..space.n).map(|i| s[i] * (from.above[i] + sites.gradient[i] / sites.curvature[i])).sum();
         let corner = vec![energy(&s, &t)];
-        *small = Some(match small.take() {
+        let grown = match small.take() {
             Some(Small { mut factor, mut projected, .. }) => {
                 factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with one more action")?;
                 projected.push(targets);
                 Small::new(factor, projected)?
             }
             None => Small::new(Factor::new(corner, "sᵀ(K + W⁻¹)s")?, vec![targets])?,
-        });
+        };
+        // The action is conjugate to the earlier ones, which therefore keep their weights.
+        let weight = grown.weights.last().copied().unwrap_or_default();
+        for (sum, column) in [(&mut to.v, &s), (&mut to.above, &t)] {
+            sum.iter_mut().zip(column).for_each(|(sum, c)| *sum += weight * c);
+        }
+        *small = Some(grown);
         space.actions.extend(s);
         space.products.extend(t);
         (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);

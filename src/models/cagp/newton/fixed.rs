@@ -1,9 +1,9 @@
 //! Newton's method for given actions. It needs no products with K except those of the actions.
 
 use super::observed::Observed;
-use super::sites::Sites;
-use super::small::Small;
+use super::sites::{Sites, largest};
 use super::solve::{HALVINGS, ROUNDING, keeps};
+use super::space::Small;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
 use crate::models::cagp::numbers::Numbers;
@@ -53,8 +53,8 @@ impl Fixed<'_> {
 
     /// The relative change of f.
     fn change(&self, from: &[f64], to: &[f64]) -> f64 {
-        let size = self.observed.above(to).iter().fold(1.0f64, |size, h| size.max(h.abs()));
-        from.iter().zip(to).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size
+        let change = from.iter().zip(to).map(|(from, to)| (to - from).abs()).fold(0.0, f64::max);
+        change / largest(&self.observed.above(to), 1.0)
     }
 
     /// The sites at the latent mean that they lead to. Steps are halved while the log

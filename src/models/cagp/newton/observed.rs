@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fixed::Fixed;
 use super::sites::{Sites, of_row};
-use super::small::Small;
+use super::space::Small;
 use crate::device::is_host;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};

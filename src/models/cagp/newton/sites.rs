@@ -31,12 +31,7 @@ pub struct Sites {
 const CONVEX: f64 = 0.01;
 
 /// The latent values of a row. Values of several functions are collected in `values`.
-pub(in crate::models::cagp) fn of_row<'a>(
-    f: &'a [f64],
-    row: usize,
-    rows: usize,
-    values: &'a mut Vec<f64>,
-) -> &'a [f64] {
+pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut Vec<f64>) -> &'a [f64] {
     if f.len() == rows {
         return &f[row..=row];
     }
@@ -112,8 +107,7 @@ impl Sites {
     /// The largest change of a latent value or curvature to other sites, as a share of the largest or of 1.
     pub(super) fn distance(&self, to: &Self) -> f64 {
         let share = |from: &[f64], to: &[f64], least: f64| {
-            let size = to.iter().fold(least, |size: f64, value| size.max(value.abs()));
-            from.iter().zip(to).map(|(from, to)| (to - from).abs()).fold(0.0, f64::max) / size
+            from.iter().zip(to).map(|(from, to)| (to - from).abs()).fold(0.0, f64::max) / largest(to, least)
         };
         share(&self.f, &to.f, 1.0).max(share(&self.curvature, &to.curvature, f64::MIN_POSITIVE))
     }
@@ -172,15 +166,9 @@ impl Sites {
         }
     }
 
-    /// The part of a class in rows of numbers: `s_c (e_c − 1/L)`, which sums to 0 in each row. If `s` does, the parts
-    /// of all classes sum to `s`. From `K s` instead of `s` it is the part's product, if all functions share one
-    /// covariance.
-    pub(super) fn of_class(&self, s: &[f64], class: usize) -> Vec<f64> {
-        self.of_function(&s[class * self.rows..][..self.rows], class)
-    }
-
-    /// Numbers x `[n]` for one latent function: `e_l x`, or for centred likelihoods `(e_l − 1/L) x`. From `K x` it is
-    /// the product, if all functions share one covariance.
+    /// Numbers x `[n]` for one latent function: `e_l x`, or for centred likelihoods `(e_l − 1/L) x`, which sums to 0 in
+    /// each row. From `K x` it is the product, if all functions share one covariance. The parts of an action that sums to 0 in
+    /// each row sum to the action.
     pub(super) fn of_function(&self, x: &[f64], function: usize) -> Vec<f64> {
         let latents = self.f.len() / self.rows;
         let share = if self.centred { 1.0 / latents as f64 } else { 0.0 };
@@ -209,9 +197,14 @@ impl Sites {
     /// The number of latent values whose curvature is below the rounding error of the largest. They carry almost no
     /// information.
     pub(super) fn flat(&self) -> usize {
-        let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
-        self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()
+        let least = f64::EPSILON * largest(&self.curvature, 0.0);
+        self.curvature.iter().filter(|d| **d <= least).count()
     }
+}
+
+/// The largest size of some numbers, or `least`.
+pub(super) fn largest(of: &[f64], least: f64) -> f64 {
+    of.iter().fold(least, |largest, value| largest.max(value.abs()))
 }
 
 /// Scales the shares `[L, n]` of the classes so that in each row `Σ d_l (1 − d_l / Σ d)` is the sum of its `bends`.

@@ -10,14 +10,16 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 use faer::MatRef;
 use faer::linalg::solvers::DenseSolveCore;
 
-use super::sites::{FLAT, of_row};
+use super::sites::{Sites, of_row};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::dense::registers;
+use crate::linalg::host::{HostOp, Vjp, apply2};
+use crate::linalg::real::{narrowed, widened};
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::evaluation::{Evaluation, checked_rows};
 use crate::models::cagp::noisy::Noisy;
@@ -32,8 +34,9 @@ const NEAR: f64 = 1e-2;
 /// The system of given actions.
 pub(in crate::models::cagp) struct Unrolled<'a> {
     scope: &'a Scope,
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
+    likelihood: Derivatives,
+    /// The likelihood's own parameters.
+    own: Tensor<1>,
     /// S in the wide type.
     s: Basis,
     /// T in the wide type `[L n, i]`.
@@ -47,11 +50,18 @@ pub(in crate::models::cagp) struct Unrolled<'a> {
 impl<'a> Unrolled<'a> {
     /// From S and K S.
     pub fn new(at: &Evaluation<'a>, s: &Basis, ks: &Tensor<2>) -> Result<Self> {
-        let wide = at.scope.wide();
+        let (scope, wide) = (at.scope, at.scope.wide());
+        let own: Vec<Tensor<1>> = at.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
+        let count = own.iter().map(|own| own.dims()[0]).sum();
+        let none = || Tensor::zeros([1], (scope.device(), wide));
         Ok(Self {
-            scope: at.scope,
-            density: at.likelihood.density(),
-            rows: checked_rows(at.likelihood, at.batch)?,
+            scope,
+            likelihood: Derivatives {
+                density: at.likelihood.density(),
+                rows: checked_rows(at.likelihood, at.batch)?,
+                own: count,
+            },
+            own: if own.is_empty() { none() } else { Tensor::cat(own, 0) },
             s: s.cast(wide)?,
             products: ks.clone().cast(wide),
             gram: products::gram(s, ks, wide)?,
@@ -59,11 +69,26 @@ impl<'a> Unrolled<'a> {
         })
     }
 
-    /// The latent values after a step from `f` `[L n]`, where gradient and curvature are `tied` `[2, L n]`.
-    pub fn step(&self, f: Tensor<1>, tied: Tensor<2>) -> Result<Tensor<1>> {
+    /// Sites after some steps from others, differentiable in the likelihood's own parameters and through the steps.
+    pub fn sites(&self, from: &Sites, steps: usize) -> Result<Noisy> {
+        let mut f = self.scope.matrix_in(&from.f, 1, from.f.len(), self.scope.wide()).squeeze_dim(0);
+        for _ in 0..steps {
+            f = self.step(f)?;
+        }
+        Ok(Noisy::new(f.clone(), self.derivatives(f)?))
+    }
+
+    /// Gradient and curvature `[2, L n]` at latent values `[L n]`.
+    fn derivatives(&self, f: Tensor<1>) -> Result<Tensor<2>> {
+        apply2(self.likelihood.clone(), f, self.own.clone())
+    }
+
+    /// The latent values after a step from `f` `[L n]`.
+    fn step(&self, f: Tensor<1>) -> Result<Tensor<1>> {
         let Self { s, products, gram, mean, .. } = self;
+        let derivatives = self.derivatives(f.clone())?;
+        let Noisy { targets, spread } = Noisy::new(f.clone(), derivatives.clone());
         let f = f.unsqueeze_dim::<2>(1);
-        let Noisy { targets, spread } = Noisy::new(f.clone().squeeze_dim(1), tied.clone());
         let [noise, _] = products::noise(s, &spread)?;
         let matrix = gram.clone() + noise;
         let lower = cholesky(matrix.clone(), "Sᵀ(K + W⁻¹)S")?;
@@ -74,7 +99,7 @@ impl<'a> Unrolled<'a> {
         if largest(change.clone())?[0] > NEAR * largest(next.clone() - mean.clone())?[0].max(1.0) {
             return Ok(next.squeeze_dim(1));
         }
-        let residual = tied.narrow(0, 0, 1).transpose() - s.times(&weights)?;
+        let residual = derivatives.narrow(0, 0, 1).transpose() - s.times(&weights)?;
         let bends = self.bends(&to_f64(f.detach())?, &to_f64(residual)?);
         let matrix = matrix - s.transposed_times(&bent(&bends, products.clone()))?;
         let inverse = self.inverse(&to_f64(matrix.detach())?);
@@ -84,33 +109,22 @@ impl<'a> Unrolled<'a> {
 
     /// D, row by row `[L L, n]`.
     fn bends(&self, f: &[f64], residual: &[f64]) -> Tensor<2> {
-        let (n, latents, density) = (self.rows.len(), self.density.latents(), &*self.density);
-        let (mut values, mut d) = (Vec::new(), vec![0.0; latents]);
-        let (mut first, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
-        let (mut weights, mut slopes) = (vec![0.0; latents * latents], vec![0.0; latents]);
-        let mut all = vec![0.0; latents * latents * n];
-        for (i, row) in self.rows.iter().enumerate() {
-            let f = of_row(f, i, n, &mut values);
-            density.curvature(*row, f, &mut d);
-            density.derivatives(*row, f, &mut first, &mut hessian);
-            for l in 0..latents {
-                slopes.fill(0.0);
-                if density.is_centred() {
-                    // The curvatures are probabilities, whose derivatives are minus those of the gradient.
-                    slopes.iter_mut().zip(&hessian[l * latents..]).for_each(|(slope, h)| *slope = -h);
-                } else {
-                    weights.fill(0.0);
-                    weights[l * (latents + 1)] = 1.0;
-                    density.add_curvature_slopes(*row, f, &weights, &mut slopes, &mut []);
-                }
-                let factor = -residual[l * n + i] / d[l].max(FLAT).powi(2);
-                for (k, slope) in slopes.iter().enumerate() {
-                    // Where W is the density's own curvature, actions see nothing of the rest.
-                    let own = if l == k { 1.0 } else { 0.0 };
-                    let rest = if density.is_log_concave() { 0.0 } else { own + hessian[l * latents + k] / d[l] };
-                    all[(l * latents + k) * n + i] = factor * slope + rest;
-                }
+        let Derivatives { density, rows, .. } = &self.likelihood;
+        let (n, latents) = (rows.len(), density.latents());
+        let d = Sites::at(&**density, rows, f.to_vec()).curvature;
+        // Where W is the density's own curvature, actions see nothing of the rest.
+        let rest = if density.is_log_concave() { 0.0 } else { 1.0 };
+        let mut all = Vec::with_capacity(latents * f.len());
+        for l in 0..latents {
+            let own = l * n..(l + 1) * n;
+            let mut grad = vec![0.0; 2 * f.len()];
+            for i in own.clone() {
+                grad[i] = rest / d[i];
+                grad[f.len() + i] = -residual[i] / d[i].powi(2);
             }
+            let (mut slopes, _) = self.likelihood.slopes(f, &grad);
+            slopes[own].iter_mut().for_each(|slope| *slope += rest);
+            all.extend(slopes);
         }
         self.scope.matrix_in(&all, latents * latents, n, self.scope.wide())
     }
@@ -133,4 +147,60 @@ fn bent(bends: &Tensor<2>, x: Tensor<2>) -> Tensor<2> {
         |l: usize, k: usize| bends.clone().narrow(0, l * latents + k, 1).transpose() * x.clone().narrow(0, k * n, n);
     let row = |l: usize| (1..latents).fold(of(l, 0), |sum, k| sum + of(l, k));
     Tensor::cat((0..latents).map(row).collect(), 0)
+}
+
+/// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`. Differentiable in `f` and in the likelihood's own
+/// parameters, of which there are `own` and whose values are in `density`.
+#[derive(Clone)]
+struct Derivatives {
+    density: Arc<dyn Density>,
+    rows: Vec<Row>,
+    own: usize,
+}
+
+impl HostOp<2> for Derivatives {
+    fn forward(self: Arc<Self>, [f, _]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
+        let (dtype, f) = (f.dtype(), widened(f)?);
+        let Sites { f, gradient, curvature, .. } = Sites::at(&*self.density, &self.rows, f);
+        let shape = [2, f.len()];
+        let vjp = move |grad, _needs: [bool; 2]| {
+            let (in_f, own) = self.slopes(&f, &widened(grad)?);
+            let (all, count) = (in_f.len(), own.len());
+            Ok([Some(narrowed(in_f, &[all], dtype)), Some(narrowed(own, &[count], dtype))])
+        };
+        Ok((narrowed([gradient, curvature].concat(), &shape, dtype), Box::new(vjp)))
+    }
+}
+
+impl Derivatives {
+    /// Slopes in f, and in the likelihood's own parameters.
+    fn slopes(&self, f: &[f64], grad: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let (n, latents) = (self.rows.len(), self.density.latents());
+        let (in_gradient, in_curvature) = grad.split_at(f.len());
+        let (mut in_f, mut own, mut values) = (vec![0.0; f.len()], vec![0.0; self.own], Vec::new());
+        let (mut first, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
+        let (mut weights, mut slopes) = (vec![0.0; latents * latents], vec![0.0; latents]);
+        for (i, row) in self.rows.iter().enumerate() {
+            let f = of_row(f, i, n, &mut values);
+            let mut pull: Vec<f64> = in_gradient.iter().skip(i).step_by(n).copied().collect();
+            let bend = in_curvature.iter().skip(i).step_by(n);
+            slopes.fill(0.0);
+            if self.density.is_centred() {
+                // The curvatures are probabilities, whose derivatives are minus those of the gradient.
+                pull.iter_mut().zip(bend).for_each(|(pull, bend)| *pull -= bend);
+            } else {
+                weights.iter_mut().step_by(latents + 1).zip(bend).for_each(|(weight, bend)| *weight = *bend);
+                self.density.add_curvature_slopes(*row, f, &weights, &mut slopes, &mut own);
+            }
+            self.density.derivatives(*row, f, &mut first, &mut hessian);
+            if self.own > 0 {
+                self.density.add_pull_slopes(*row, f, &pull, &mut own);
+            }
+            for (l, row) in hessian.chunks_exact(latents).enumerate() {
+                in_f[l * n + i] = slopes[l] + row.iter().zip(&pull).map(|(h, pull)| h * pull).sum::<f64>();
+            }
+        }
+        own.resize(self.own.max(1), 0.0);
+        (in_f, own)
+    }
 }

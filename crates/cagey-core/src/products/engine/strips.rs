@@ -52,6 +52,16 @@ impl<P> Strip<P> {
         self.columns.iter().for_each(|piece| all.extend(piece.as_ref().iter().map(|v| W::of(v.f64()))));
         all
     }
+
+    /// The same in f64, with the kernel's factor.
+    pub fn scaled<T: Real>(&self, factor: f64) -> Vec<f64>
+    where
+        P: AsRef<[T]>,
+    {
+        let mut all: Vec<f64> = self.copied();
+        all.iter_mut().for_each(|value| *value *= factor);
+        all
+    }
 }
 
 impl<T> RowsTimesS<T> {

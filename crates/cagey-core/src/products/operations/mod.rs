@@ -1,6 +1,7 @@
 //! Products as tensor operations with their own adjoints.
 
 pub mod actions;
+pub mod block_sums;
 pub mod dense;
 pub mod explained;
 pub mod local;

@@ -80,13 +80,12 @@ impl<T: Number> Work<T> for ExplainedAdjoint<'_, T> {
 
 /// A `[i, L rows]` of a strip, which holds (K S)ᵀ or what the forward pass left in its place.
 fn whitened<T: Number, P: AsRef<[T]>>(strip: &Strip<P>, origin: Origin, lower: &[f64], scale: f64) -> Vec<f64> {
-    let mut a: Vec<f64> = strip.copied();
-    if origin == Origin::Anew {
-        let i = lower.len().isqrt();
-        let width = a.len() / i;
-        a.iter_mut().for_each(|v| *v *= scale);
-        solve::lower(view(lower, i), view_mut(&mut a, width));
+    if origin == Origin::Saved {
+        return strip.copied();
     }
+    let (mut a, i) = (strip.scaled(scale), lower.len().isqrt());
+    let width = a.len() / i;
+    solve::lower(view(lower, i), view_mut(&mut a, width));
     a
 }
 

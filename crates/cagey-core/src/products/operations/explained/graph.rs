@@ -8,7 +8,7 @@ use crate::linalg::{cholesky, logdet_from_cholesky, solve_lower, solve_lower_tra
 use crate::products::BlockSparse;
 
 /// What follows from G `[i, i]`, C `[i, i]` with its lower factor, Sᵀt `[i, 1]`, and a function of L `[i, i]` and v
-/// `[i, 1]` that gives [`of_rows`] for `latents` functions. All are in the wide type.
+/// `[i, 1]` that gives [`of_rows`](super::of_rows) for `latents` functions. All are in the wide type.
 #[doc(hidden)]
 pub fn explained(
     gram: Tensor<2>,
@@ -40,9 +40,10 @@ pub(in crate::products) fn of_blocks(
     gram: Tensor<2>,
     rows: impl FnOnce(Tensor<2>, Tensor<2>) -> Result<Tensor<2>>,
 ) -> Result<Explained> {
-    let column = |x: &Tensor<1>| x.clone().cast(gram.dtype()).unsqueeze_dim(1);
-    let noise = diagonal(blocks.transposed_times(&(column(blocks.values()) * column(spread))));
-    let projected = blocks.transposed_times(&column(targets));
+    let wide = gram.dtype();
+    let column = |x: &Tensor<1>| x.clone().cast(wide).unsqueeze_dim(1);
+    let noise = diagonal(blocks.transposed_times(&(column(blocks.values()) * column(spread)), wide)?);
+    let projected = blocks.transposed_times(&column(targets), wide)?;
     explained(gram, noise, projected, 1, rows)
 }
 
@@ -53,25 +54,17 @@ pub fn diagonal(of: Tensor<2>) -> [Tensor<2>; 2] {
     [eye.clone() * of.clone(), eye * of.sqrt()]
 }
 
-/// `[L + V, n]` for (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights v `[i, 1]`: the means (K S)_l v of
-/// L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each function with itself, or with
-/// `pairs` for all pairs l, k.
-#[doc(hidden)]
-pub fn of_rows(
-    sk: Tensor<2>,
-    lower: Tensor<2>,
-    weights: Tensor<2>,
-    (latents, pairs): (usize, bool),
-) -> Result<Tensor<2>> {
+/// [`of_rows`](super::of_rows) for all pairs of functions, in the type of all operands.
+pub(super) fn of_rows(sk: Tensor<2>, lower: Tensor<2>, weights: Tensor<2>, latents: usize) -> Result<Tensor<2>> {
     let (i, n) = (sk.dims()[0], sk.dims()[1] / latents);
     let mean = weights.transpose().matmul(sk.clone()).reshape([latents, n]);
     let a = solve_lower(lower, sk)?;
-    let sums = if pairs {
+    let sums = if latents == 1 {
+        a.powi_scalar(2).sum_dim(0)
+    } else {
         let of_rows = a.reshape([i, latents, n]).permute([2, 1, 0]);
         let sums: Tensor<3> = of_rows.clone().matmul(of_rows.swap_dims(1, 2));
         sums.reshape([n, latents * latents]).transpose()
-    } else {
-        a.powi_scalar(2).sum_dim(0).reshape([latents, n])
     };
     Ok(Tensor::cat(vec![mean, sums], 0))
 }

@@ -14,6 +14,7 @@ mod cotangents;
 mod graph;
 mod pairs;
 mod prepared;
+mod rows;
 
 use std::any::Any;
 use std::ops::Range;
@@ -25,24 +26,25 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
-use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::jitter::check_rounding;
-use crate::linalg::real::{dot, into_real, into_vec, vectorised, widened, with_real};
+use crate::linalg::real::{dot, into_real, into_vec, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
-use crate::products::engine::strips::{RowsTimesS, Strip};
+use crate::products::engine::strips::RowsTimesS;
 use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
 pub(in crate::products) use graph::of_blocks;
 #[doc(hidden)]
-pub use graph::{diagonal, explained as from_products, of_rows};
+pub use graph::{diagonal, explained as from_products};
 #[doc(hidden)]
-pub use pairs::{add_pairs, mirror_pairs};
+pub use pairs::pair_sums;
 pub use prepared::Prepared;
 use prepared::Ready;
+#[doc(hidden)]
+pub use rows::{of_numbers, of_rows};
 
 /// What projections of targets explain about the rows of L latent functions, in the scope's wide type.
 #[derive(Debug, Clone)]
@@ -204,7 +206,11 @@ impl<T: Number> Work<T> for ExplainedForward<'_, T> {
         frame.of(inputs).visit::<L>(whole.as_mut(), |parts| {
             let strips: Vec<_> = parts.iter_mut().flat_map(RowsTimesS::strips_mut).collect();
             let told = threads::map(strips.into_par_iter(), |mut strip| {
-                let told = tell(&mut strip, latents, &lower, &weights, scale);
+                let mut a = strip.scaled(scale);
+                let told = rows::tell(&mut a, latents, &lower, &weights);
+                for (column, a) in strip.columns.iter_mut().zip(a.chunks_exact(strip.rows.len())) {
+                    column.iter_mut().zip(a).for_each(|(to, a)| *to = T::of(*a));
+                }
                 (strip.rows, told)
             });
             told.iter().for_each(|(own, told)| place(&mut rows, n, own, told));
@@ -225,36 +231,7 @@ impl<T: Number> Work<T> for ExplainedForward<'_, T> {
 }
 
 /// Copies numbers of some rows `[_, rows]` to their places in those of all rows `[_, n]`.
-fn place(all: &mut [f64], n: usize, rows: &Range<usize>, part: &[f64]) {
+fn place<T: Copy>(all: &mut [T], n: usize, rows: &Range<usize>, part: &[T]) {
     let each = all.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
     each.for_each(|(all, part)| all[rows.clone()].copy_from_slice(part));
-}
-
-/// The means of a strip's rows, then what is explained of their covariances `[L + L L, rows]`; overwrites the strip by
-/// A.
-fn tell<T: Number>(
-    strip: &mut Strip<&mut [T]>,
-    latents: usize,
-    lower: &[f64],
-    weights: &[f64],
-    scale: f64,
-) -> Vec<f64> {
-    let (rows, i) = (strip.rows.len(), weights.len());
-    let width = latents * rows;
-    let mut a: Vec<f64> = strip.copied();
-    a.iter_mut().for_each(|v| *v *= scale);
-    let mut told = vec![0.0; width * (1 + latents)];
-    let (mean, sums) = told.split_at_mut(width);
-    product::set(view_mut(mean, width), view(weights, i), view(&a, width), 1.0);
-    solve::lower(view(lower, i), view_mut(&mut a, width));
-    vectorised(|| {
-        for (columns, a) in strip.columns.chunks_exact_mut(latents).zip(a.chunks_exact(width)) {
-            for (column, a) in columns.iter_mut().zip(a.chunks_exact(rows)) {
-                column.iter_mut().zip(a).for_each(|(to, a)| *to = T::of(*a));
-            }
-            add_pairs(sums, |l| &a[l * rows..][..rows], latents);
-        }
-    });
-    mirror_pairs(sums, latents);
-    told
 }

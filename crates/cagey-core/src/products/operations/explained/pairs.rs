@@ -2,26 +2,23 @@
 
 use crate::linalg::real::{Real, vectorised};
 
-/// Adds `A_al A_akᵀ` for one action a to the lower triangle of `sums` `[L L, rows]`. `of(l)` gives `A_al` `[rows]`.
-#[inline(always)]
+/// `Σ_a A_al A_ak` for all pairs l, k of L functions `[L L, rows]`; `of(a, l)` gives `A_al` `[rows]` of i actions.
 #[doc(hidden)]
-pub fn add_pairs<'a>(sums: &mut [f64], of: impl Fn(usize) -> &'a [f64], latents: usize) {
-    let rows = sums.len() / (latents * latents);
-    for l in 0..latents {
-        for k in 0..=l {
-            let sums = &mut sums[(l * latents + k) * rows..][..rows];
-            sums.iter_mut().zip(of(l).iter().zip(of(k))).for_each(|(sum, (l, k))| *sum += l * k);
+pub fn pair_sums<'a>(of: impl Fn(usize, usize) -> &'a [f64], (i, latents, rows): (usize, usize, usize)) -> Vec<f64> {
+    let place = |l: usize, k: usize| (l * latents + k) * rows;
+    let mut sums = vec![0.0; latents * latents * rows];
+    vectorised(|| {
+        for a in 0..i {
+            for (l, k) in (0..latents).flat_map(|l| (0..=l).map(move |k| (l, k))) {
+                let sums = sums[place(l, k)..][..rows].iter_mut();
+                sums.zip(of(a, l).iter().zip(of(a, k))).for_each(|(sum, (l, k))| *sum += l * k);
+            }
         }
-    }
-}
-
-/// Copies the lower triangle of `[L L, rows]` to the upper one.
-#[doc(hidden)]
-pub fn mirror_pairs(sums: &mut [f64], latents: usize) {
-    let rows = sums.len() / (latents * latents);
+    });
     for (l, k) in (0..latents).flat_map(|l| (0..l).map(move |k| (l, k))) {
-        sums.copy_within((l * latents + k) * rows..(l * latents + k + 1) * rows, (k * latents + l) * rows);
+        sums.copy_within(place(l, k)..place(l, k) + rows, place(k, l));
     }
+    sums
 }
 
 /// `½ (η + ηᵀ)` of some rows, for η `[L L, n]`.

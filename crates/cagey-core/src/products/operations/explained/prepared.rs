@@ -5,12 +5,10 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::pairs::{add_pairs, mirror_pairs};
-use super::{place, values};
+use super::{place, rows, values};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
-use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::real::{into_real, into_vec, vectorised, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
@@ -56,10 +54,10 @@ impl Prepared {
         self.products.times(&self.frame, weights)
     }
 
-    /// What is explained of the rows' covariances `[L L, n]`, for the factor of M; may visit all pairs again, like
-    /// [`times`](Self::times).
-    pub fn explained(&self, factor: &Factor<f64>) -> Vec<f64> {
-        self.products.explained(&self.frame, &factor.clone().lower())
+    /// The rows' means K S a `[L, n]`, then what is explained of their covariances `[L L, n]`, for the factor of M and
+    /// weights a `[i]`; may visit all pairs again, like [`times`](Self::times).
+    pub fn rows(&self, factor: &Factor<f64>, weights: &[f64]) -> Vec<f64> {
+        self.products.rows(&self.frame, &factor.clone().lower(), weights)
     }
 
     pub(super) fn into_any(self) -> Box<dyn Any + Send> {
@@ -71,7 +69,7 @@ impl Prepared {
 trait Products: Any + Send + Sync {
     fn gram(&self) -> &[f64];
     fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64>;
-    fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64>;
+    fn rows(&self, frame: &Frame, lower: &[f64], weights: &[f64]) -> Vec<f64>;
 }
 
 /// Products in the precision `T`.
@@ -138,20 +136,10 @@ impl<T: Number> Products for Ready<T> {
         })
     }
 
-    fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64> {
-        let (i, latents, scale) = (frame.blocks(), frame.functions, self.scale(frame));
-        self.of_rows(frame, latents * latents, RowsTimesS::strips, |strip| {
-            let (rows, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
-            let width = latents * rows;
-            solve::lower(view(lower, i), view_mut(&mut a, width));
-            let mut sums = vec![0.0; latents * width];
-            vectorised(|| {
-                let each = a.chunks_exact(width);
-                each.for_each(|a| add_pairs(&mut sums, |l| &a[l * rows..][..rows], latents));
-            });
-            mirror_pairs(&mut sums, latents);
-            sums.iter_mut().for_each(|sum| *sum *= scale * scale);
-            sums
+    fn rows(&self, frame: &Frame, lower: &[f64], weights: &[f64]) -> Vec<f64> {
+        let (latents, scale) = (frame.functions, self.scale(frame));
+        self.of_rows(frame, latents * (1 + latents), RowsTimesS::strips, |strip| {
+            rows::tell(&mut strip.scaled(scale), latents, lower, weights)
         })
     }
 }
