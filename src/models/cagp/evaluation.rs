@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::CagpObjective;
-use super::noisy::Noisy;
+use super::newton::Sites;
 use super::products::{self, Ks};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
@@ -159,6 +159,33 @@ impl<'a> Evaluation<'a> {
         let Batch { y, auxiliary, .. } = self.batch;
         let expected = self.likelihood.expected_log_density(self.scope, mean, variance, y, auxiliary.as_ref())?;
         Ok(divergence * 0.5 - expected.sum())
+    }
+}
+
+/// Pseudo-targets with independent noise: the targets of a Gaussian likelihood, or sites.
+#[derive(Debug, Clone)]
+pub(super) struct Noisy {
+    /// Pseudo-targets `f + g/d` `[L n, 1]`.
+    pub targets: Tensor<2>,
+    /// Their noise `1/d` `[L n, 1]`.
+    pub spread: Tensor<2>,
+}
+
+impl Noisy {
+    /// From plain numbers.
+    pub fn of(scope: &Scope, sites: &Sites) -> Self {
+        let count = sites.f.len();
+        let both = [&sites.gradient[..], &sites.curvature].concat();
+        let f = scope.matrix_in(&sites.f, 1, count, scope.wide()).squeeze_dim(0);
+        Self::new(f, scope.matrix_in(&both, 2, count, scope.wide()))
+    }
+
+    /// From latent values `f` `[L n]`, and gradient and curvature `[2, L n]` there.
+    pub fn new(f: Tensor<1>, derivatives: Tensor<2>) -> Self {
+        let all = f.dims()[0];
+        let part = |place: usize| derivatives.clone().narrow(0, place, 1).reshape([all, 1]);
+        let spread = part(1).recip();
+        Self { targets: f.unsqueeze_dim(1) + part(0) * spread.clone(), spread }
     }
 }
 

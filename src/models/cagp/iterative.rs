@@ -3,9 +3,8 @@
 use burn::tensor::Tensor;
 use faer::Mat;
 
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Noisy};
 use super::newton::{Found, Linearised, Observed, Problem, Sites, Small};
-use super::noisy::Noisy;
 use super::posterior::LatentModel;
 use super::products::Ks;
 use super::{CagpObjective, CagpPosterior, NewtonOptions, NewtonReport, SiteRule};

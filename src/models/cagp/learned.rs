@@ -2,9 +2,8 @@
 
 use burn::tensor::{DType, Tensor};
 
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Noisy};
 use super::newton::{Fixed, Observed, Sites, Small, Unrolled};
-use super::noisy::Noisy;
 use super::numbers::Numbers;
 use super::posterior::LatentModel;
 use super::products::{self, Ks, OfActions, Products};

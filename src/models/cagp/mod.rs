@@ -12,7 +12,7 @@
 //! | `learned`, `iterative` | the two models: [learned actions](Cagp) (Algorithm S2); by [policy](ActionPolicy) (Algorithm S1) |
 //! | `actions`, `numbers` | the actions as parameters, and on the host; as tensors they are a `Basis` |
 //! | `products` | K S, and SᵀKS |
-//! | `evaluation`, `noisy` | what actions explain about pseudo-targets, and the losses |
+//! | `evaluation` | what actions explain about pseudo-targets, and the losses |
 //! | `newton` | sites, and Newton's method for given or new actions |
 //! | `posterior` and its neighbours | predictions, growth, leaving rows out, files |
 
@@ -26,9 +26,7 @@ mod learned;
 mod left_out;
 mod model;
 mod newton;
-mod noisy;
 mod numbers;
-mod online;
 mod options;
 mod paths;
 mod posterior;

@@ -2,9 +2,8 @@
 
 use burn::tensor::{DType, Tensor};
 
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Noisy};
 use super::newton::{Sites, Small};
-use super::noisy::Noisy;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky};
 use crate::products::{BlockSparse, Covariance, Prepared, diagonal, of_rows, whole};

@@ -1,9 +1,10 @@
 //! The covariance matrix of a kernel as an operator: its products, diagonal and columns, but not the whole matrix.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 use super::LinearOperator;
 use super::blocks;
+use super::itergp::epsilon;
 use super::pivoted_cholesky::Columns;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -94,7 +95,7 @@ impl LinearOperator for NoisyCovariance<'_> {
     }
 
     fn epsilon(&self) -> f64 {
-        if self.scope.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
+        epsilon(self.scope)
     }
 }
 

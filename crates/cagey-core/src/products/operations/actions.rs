@@ -19,16 +19,12 @@ use crate::products::operations::matvec::{coefficients, features};
 
 /// K(x1, x2) S `[n, i]`, for inputs lowered from the same kernel.
 pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    product(a, b, blocks, None)
+    part(a, b, blocks.values().clone(), blocks.offsets(), None)
 }
 
 /// K(x, x) S `[n, i]`, with white noise.
 pub fn gram(lowered: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    product(lowered, lowered, blocks, Some(0))
-}
-
-fn product(a: &Lowered, b: &Lowered, blocks: &BlockSparse, own: Option<usize>) -> Result<Tensor<2>> {
-    part(a, b, blocks.values().clone(), blocks.offsets(), own)
+    part(lowered, lowered, blocks.values().clone(), blocks.offsets(), Some(0))
 }
 
 /// K(x1, x2) S `[n, i]`, where S has the non-zeros `s [m]` and these block boundaries. `own` is the position of the

@@ -128,13 +128,12 @@ impl<T: Number> Operands<T> {
 
     /// The matrix, row-major `[n, m]`.
     pub fn matrix(&self, program: &Program) -> Vec<T> {
-        T::vectorised(Evaluate { program, kept: self, n: self.rows(), m: self.columns() })
+        T::vectorised(Evaluate { program, kept: self })
     }
 
     /// The adjoint of [`matrix`](Self::matrix).
     pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
-        let (n, m) = (self.rows(), self.columns());
-        let Pulled { mut gradients, factor: along } = T::vectorised(DenseAdjoint { program, kept: self, grad, n, m });
+        let Pulled { mut gradients, factor: along } = T::vectorised(DenseAdjoint { program, kept: self, grad });
         let factor = program.factor(&self.coefficients);
         [&mut gradients.x1, &mut gradients.x2].into_iter().for_each(|g| scale(g, factor));
         let coefficients = program.with_factor(&self.coefficients, gradients.coefficients, along);
@@ -151,8 +150,6 @@ impl<T: Number> Operands<T> {
 struct Evaluate<'a, T> {
     program: &'a Program,
     kept: &'a Operands<T>,
-    n: usize,
-    m: usize,
 }
 
 impl<T: Number> Work<T> for Evaluate<'_, T> {
@@ -160,7 +157,7 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
 
     fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
         let sweep = self.kept.sweep::<L>(self.program);
-        evaluate(&sweep, self.n, self.m)
+        evaluate(&sweep, self.kept.rows(), self.kept.columns())
     }
 }
 
@@ -217,8 +214,6 @@ struct DenseAdjoint<'a, T> {
     program: &'a Program,
     kept: &'a Operands<T>,
     grad: &'a [T],
-    n: usize,
-    m: usize,
 }
 
 impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
@@ -226,6 +221,7 @@ impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let (sweep, p) = (self.kept.sweep::<L>(self.program), self.kept.p);
+        let (n, m) = (self.kept.rows(), self.kept.columns());
         let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
         let wanted = Wanted { factor: true, ..Wanted::default() };
         let found = reverse(
@@ -235,16 +231,16 @@ impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
             #[inline(always)]
             |r, c| Reader {
                 program: self.program,
-                grad: &self.grad[(schedule.rows[r].start * GROUP * self.m).min(self.grad.len())..],
+                grad: &self.grad[(schedule.rows[r].start * GROUP * m).min(self.grad.len())..],
                 first: schedule.columns[c].start * panel::<L>(),
-                m: self.m,
+                m,
                 column: vec![T::of(0.0); panel::<L>()],
             },
         );
-        let (mut x1, mut x2) = (vec![T::of(0.0); self.n * p], Vec::new());
+        let (mut x1, mut x2) = (vec![T::of(0.0); n * p], Vec::new());
         found.rows.add_into(&mut x1);
         if self.kept.x2.is_some() {
-            x2 = vec![T::of(0.0); self.m * p];
+            x2 = vec![T::of(0.0); m * p];
             found.columns.add_into(&mut x2);
         } else {
             found.columns.add_into(&mut x1);

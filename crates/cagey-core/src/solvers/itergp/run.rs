@@ -125,11 +125,12 @@ impl<'a> Run<'a> {
     /// the earlier actions. Neither changes a span. None when only rounding errors are left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
         let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
-        if orthogonal && self.bases().next().is_some() {
+        if orthogonal && self.small.is_some() {
+            let all = self.all();
             let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
             for _ in 0..2 {
                 // Learned actions never share a row, so earlier ones are orthonormal, too.
-                block = block.clone() - self.combined(&self.projected(&block)?)?;
+                block = block.clone() - all.times(&all.transposed_times(&block)?)?;
                 if norm(&block)? <= 10.0 * rounding {
                     return Ok(None);
                 }
@@ -150,7 +151,7 @@ impl<'a> Run<'a> {
         let crossed = match &self.small {
             None => None,
             Some(small) => {
-                let cross = self.projected(&z)?.cast(dtype);
+                let cross = self.all().transposed_times(&z)?.cast(dtype);
                 Some(solve_lower(small.factor.clone(), cross)?)
             }
         };
@@ -201,27 +202,11 @@ impl<'a> Run<'a> {
         Ok(Absorbed { kept, value })
     }
 
-    /// Old and new actions that exist.
-    fn bases(&self) -> impl Iterator<Item = &Basis> {
-        [&self.old, &self.actions].into_iter().filter(|basis| !basis.is_empty())
-    }
-
-    /// Sᵀz for all actions so far.
-    fn projected(&self, z: &Tensor<2>) -> Result<Tensor<2>> {
-        let parts = self.bases().map(|basis| basis.transposed_times(z)).collect::<Result<Vec<_>>>()?;
-        Ok(Tensor::cat(parts, 0))
-    }
-
-    /// S u for all actions so far.
-    fn combined(&self, u: &Tensor<2>) -> Result<Tensor<2>> {
-        let mut total =
-            Tensor::zeros([self.system.order(), u.dims()[1]], (&self.residual.device(), self.residual.dtype()));
-        let mut at = 0;
-        for basis in self.bases() {
-            total = total + basis.times(&u.clone().narrow(0, at, basis.len()))?;
-            at += basis.len();
-        }
-        Ok(total)
+    /// Old and new actions.
+    fn all(&self) -> Basis {
+        let mut all = self.old.clone();
+        all.extend(&self.actions);
+        all
     }
 
     /// K̂S u for all actions so far.
@@ -238,7 +223,7 @@ impl<'a> Run<'a> {
     fn explained(&self, block: &Tensor<2>, z: &Tensor<2>, corner: &Tensor<2>, u: Option<&Tensor<2>>) -> Result<f64> {
         let (mut d, mut kd) = (block.clone(), z.clone());
         if let Some(u) = u {
-            d = d - self.combined(u)?;
+            d = d - self.all().times(u)?;
             kd = kd - self.covered(u)?;
         }
         let kd = (kd - self.system.noise_times(&d)?).detach().cast(self.dtype);

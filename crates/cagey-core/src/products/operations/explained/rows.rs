@@ -1,6 +1,7 @@
 //! Means of the rows' latent functions and the part of their covariances that actions explain, from (K S)ᵀ. As an
 //! operation it uses f64 for one chunk of rows at a time, so that nothing but K S has the size of K S.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ pub fn of_rows(
 /// The same for plain numbers.
 #[doc(hidden)]
 pub fn of_numbers<T: Real>(sk: &[T], lower: &[f64], weights: &[f64], (latents, pairs): (usize, bool)) -> Vec<f64> {
-    Rows { functions: if pairs { latents } else { 1 } }.all(Inputs { sk, lower, weights })
+    let functions = if pairs { latents } else { 1 };
+    Inputs { functions, sk: sk.into(), lower: lower.into(), weights: weights.into() }.told()
 }
 
 /// The means of some rows of L functions, then what is explained of their covariances `[L + L L, rows]`; overwrites
@@ -62,49 +64,35 @@ struct Rows {
     functions: usize,
 }
 
-/// The inputs in their own type.
-struct Kept<T> {
-    sk: Vec<T>,
-    lower: Vec<f64>,
-    weights: Vec<f64>,
-    /// The type of the last two and of the output.
-    wide: DType,
+/// The inputs, (K S)ᵀ in its own type.
+struct Inputs<'a, T: Clone> {
+    functions: usize,
+    sk: Cow<'a, [T]>,
+    lower: Cow<'a, [f64]>,
+    weights: Cow<'a, [f64]>,
 }
 
-impl<T> Kept<T> {
-    fn inputs(&self) -> Inputs<'_, T> {
-        Inputs { sk: &self.sk, lower: &self.lower, weights: &self.weights }
-    }
-}
-
-/// The inputs.
-#[derive(Clone, Copy)]
-struct Inputs<'a, T> {
-    sk: &'a [T],
-    lower: &'a [f64],
-    weights: &'a [f64],
-}
-
-impl Rows {
+impl<T: Real> Inputs<'_, T> {
     /// Number of rows n.
-    fn count<T>(&self, inputs: Inputs<T>) -> usize {
-        inputs.sk.len() / (inputs.weights.len() * self.functions)
+    fn count(&self) -> usize {
+        self.sk.len() / (self.weights.len() * self.functions)
     }
 
     /// (K S)ᵀ of some rows, `[i, L rows]`.
-    fn chunk<T: Real>(&self, inputs: Inputs<T>, rows: &Range<usize>) -> Vec<f64> {
-        let of_rows = inputs.sk.chunks_exact(self.count(inputs)).flat_map(|function| &function[rows.clone()]);
-        let mut chunk = Vec::with_capacity(inputs.weights.len() * self.functions * rows.len());
-        chunk.extend(of_rows.map(|value| value.f64()));
+    fn chunk(&self, rows: &Range<usize>) -> Vec<f64> {
+        let mut chunk = Vec::with_capacity(self.weights.len() * self.functions * rows.len());
+        for function in self.sk.chunks_exact(self.count()) {
+            chunk.extend(function[rows.clone()].iter().map(|value| value.f64()));
+        }
         chunk
     }
 
     /// The output of all rows `[L + L L, n]`.
-    fn all<T: Real>(&self, inputs: Inputs<T>) -> Vec<f64> {
-        let n = self.count(inputs);
+    fn told(&self) -> Vec<f64> {
+        let n = self.count();
         let chunks = chunks(n);
         let parts = threads::map(chunks.par_iter(), |rows| {
-            tell(&mut self.chunk(inputs, rows), self.functions, inputs.lower, inputs.weights)
+            tell(&mut self.chunk(rows), self.functions, &self.lower, &self.weights)
         });
         let mut all = vec![0.0; self.functions * (1 + self.functions) * n];
         chunks.iter().zip(parts).for_each(|(rows, part)| place(&mut all, n, rows, &part));
@@ -113,45 +101,40 @@ impl Rows {
 
     /// Gradients in (K S)ᵀ of a chunk, for the cotangents `grad` `[L + L L, n]` of all rows. Adds the gradients in the
     /// factor and in the weights to their sums.
-    fn pull<T: Real>(
-        &self,
-        inputs: Inputs<T>,
-        rows: &Range<usize>,
-        grad: &[f64],
-        [in_lower, in_weights]: [&mut [f64]; 2],
-    ) -> Vec<f64> {
-        let (i, latents, n) = (inputs.weights.len(), self.functions, self.count(inputs));
+    fn pull(&self, rows: &Range<usize>, grad: &[f64], [in_lower, in_weights]: [&mut [f64]; 2]) -> Vec<f64> {
+        let (i, latents, n) = (self.weights.len(), self.functions, self.count());
         let (of_mean, of_sums) = grad.split_at(latents * n);
         let of_mean: Vec<f64> = of_mean.chunks_exact(n).flat_map(|own| &own[rows.clone()]).copied().collect();
         let width = of_mean.len();
-        let mut a = self.chunk(inputs, rows);
+        let mut a = self.chunk(rows);
         in_weights.iter_mut().zip(a.chunks_exact(width)).for_each(|(sum, row)| *sum += dot(row, &of_mean));
-        solve::lower(view(inputs.lower, i), view_mut(&mut a, width));
+        solve::lower(view(&self.lower, i), view_mut(&mut a, width));
         // Ā_l = Σ_k (G_lk + G_kl) A_k, then L⁻ᵀ Ā.
         let mut slopes = mixed(&a, &symmetric::<f64>(of_sums, rows, latents), latents);
         slopes.iter_mut().for_each(|slope| *slope *= 2.0);
-        solve::upper(view(inputs.lower, i).transpose(), view_mut(&mut slopes, width));
+        solve::upper(view(&self.lower, i).transpose(), view_mut(&mut slopes, width));
         product::add_lower(view_mut(in_lower, i), view(&slopes, width), view(&a, width).transpose(), -1.0);
-        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(inputs.weights) {
+        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(&*self.weights) {
             slopes.iter_mut().zip(&of_mean).for_each(|(slope, g)| *slope += weight * g);
         }
         slopes
     }
 
-    fn gradients<T: Real>(&self, kept: &Kept<T>, grad: &[f64]) -> [Option<TensorData>; 3] {
-        let (i, n) = (kept.weights.len(), self.count(kept.inputs()));
+    /// The gradients, those in the factor and in the weights in the type `wide`.
+    fn gradients(&self, grad: &[f64], wide: DType) -> [Option<TensorData>; 3] {
+        let (i, n) = (self.weights.len(), self.count());
         let chunks = chunks(n);
         let share = chunks.len().div_ceil(rayon::current_num_threads()).max(1);
         let parts = threads::map(chunks.par_chunks(share), |chunks| {
             let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
             let pull = |rows: &Range<usize>| {
-                let slopes = self.pull(kept.inputs(), rows, grad, [&mut in_lower, &mut in_weights]);
+                let slopes = self.pull(rows, grad, [&mut in_lower, &mut in_weights]);
                 slopes.into_iter().map(T::of).collect()
             };
             let slopes: Vec<Vec<T>> = chunks.iter().map(pull).collect();
             (slopes, in_lower, in_weights)
         });
-        let mut in_sk = vec![T::of(0.0); kept.sk.len()];
+        let mut in_sk = vec![T::of(0.0); self.sk.len()];
         let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
         let mut places = chunks.iter();
         for (slopes, lower, weights) in parts {
@@ -162,9 +145,9 @@ impl Rows {
         // The strict upper triangle is not part of a factor.
         in_lower.chunks_exact_mut(i).enumerate().for_each(|(a, row)| row[a + 1..].fill(0.0));
         [
-            Some(TensorData::new(in_sk, [i, kept.sk.len() / i])),
-            Some(narrowed(in_lower, &[i, i], kept.wide)),
-            Some(narrowed(in_weights, &[i, 1], kept.wide)),
+            Some(TensorData::new(in_sk, [i, self.sk.len() / i])),
+            Some(narrowed(in_lower, &[i, i], wide)),
+            Some(narrowed(in_weights, &[i, 1], wide)),
         ]
     }
 }
@@ -179,10 +162,12 @@ impl HostOp<3> for Rows {
         let wide = lower.dtype();
         let (lower, weights) = (widened(lower)?, widened(weights)?);
         with_real!(sk.dtype(), T => {
-            let kept = Kept::<T> { sk: into_vec(sk)?, lower, weights, wide };
-            let (out, n) = (self.all(kept.inputs()), self.count(kept.inputs()));
-            let value = narrowed(out, &[self.functions * (1 + self.functions), n], wide);
-            Ok((value, Box::new(move |grad, _needs| Ok(self.gradients(&kept, &widened(grad)?)))))
+            let sk: Vec<T> = into_vec(sk)?;
+            let inputs =
+                Inputs { functions: self.functions, sk: sk.into(), lower: lower.into(), weights: weights.into() };
+            let (told, n) = (inputs.told(), inputs.count());
+            let value = narrowed(told, &[self.functions * (1 + self.functions), n], wide);
+            Ok((value, Box::new(move |grad, _needs| Ok(inputs.gradients(&widened(grad)?, wide)))))
         })
     }
 }
