@@ -150,9 +150,8 @@ impl IterativeCagp {
     fn climb(&self, at: Evaluation, from: Start, settle: bool) -> Result<Found> {
         let (scope, batch) = Linearised::wide(&at);
         let problem = Problem {
-            observed: Observed::new(at, settle)?,
+            observed: Observed::new(at, self.sites, settle)?,
             wide: self.at(&scope, &batch),
-            rule: self.sites,
             policy: &*self.policy,
             options: self.newton,
             budget: self.options.actions,
@@ -209,7 +208,7 @@ impl IterativeCagp {
     /// # Errors
     /// What expectations report.
     pub fn averaged_sites(&self, scope: &Scope, batch: &Batch, mean: Vec<f64>, spread: &[f64]) -> Result<(Sites, f64)> {
-        Sites::expected(&Observed::new(self.at(scope, batch), false)?, mean, spread)
+        Sites::expected(&Observed::new(self.at(scope, batch), self.sites, false)?, mean, spread)
     }
 
     fn of(&self) -> LatentModel {

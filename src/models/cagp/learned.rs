@@ -6,7 +6,7 @@ use super::evaluation::{Evaluation, Noisy};
 use super::newton::{Fixed, Observed, Sites, Small, Unrolled};
 use super::numbers::Numbers;
 use super::posterior::LatentModel;
-use super::products::{self, Ks, OfActions, Products};
+use super::products::{self, Ks, OfActions};
 use super::{Actions, CagpObjective, CagpPosterior, SiteRule};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -87,17 +87,14 @@ impl Cagp {
     }
 
     /// Newton's method for these actions, given K S: the sites, settled or not, and the system there.
-    fn find(&self, observed: &Observed, s: &Basis, ks: &Ks) -> Result<(Sites, Small)> {
+    fn find(observed: &Observed, s: &Basis, ks: &Ks) -> Result<(Sites, Small)> {
         let Some(group) = s.single() else { return Err(Error::Usage("learned actions come as one matrix".into())) };
         let settled = if observed.at.scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
         let ks = OfActions { at: observed.at, s, ks };
-        let fixed = Fixed { observed, s: Numbers::of(group)?, gram: ks.gram()?, ks: &ks, settled };
+        let fixed = Fixed::new(observed, Numbers::of(group)?, &ks, settled)?;
         let sites = fixed.sites()?;
         let small = fixed.at(&sites)?;
-        match self.sites {
-            SiteRule::Mode => Ok((sites, small)),
-            SiteRule::Expectation => observed.averaged((sites, small), &fixed),
-        }
+        fixed.averaged((sites, small))
     }
 
     /// The bound at sites.
@@ -119,7 +116,8 @@ impl Cagp {
             let [matrix, projected] = at.projected(s, None, &noisy)?;
             return Ok((Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?));
         }
-        let (_, Small { factor, projected, .. }) = self.find(&Observed::new(*at, true)?, s, &Ks::best(at, s)?)?;
+        let (_, Small { factor, projected, .. }) =
+            Self::find(&Observed::new(*at, self.sites, true)?, s, &Ks::best(at, s)?)?;
         Ok((factor, projected))
     }
 
@@ -194,7 +192,7 @@ impl Model for Cagp {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let inner = batch.clone().inner();
         let there = self.at(&plain, &inner);
-        let (observed, (held, _)) = (Observed::new(there, false)?, self.unit(&there)?);
+        let (observed, (held, _)) = (Observed::new(there, self.sites, false)?, self.unit(&there)?);
         let chunked = if self.unrolled == 0 { Ks::in_chunks(&there, &held)? } else { None };
         let (plain, ks) = match chunked {
             Some(ks) => (None, ks),
@@ -203,7 +201,7 @@ impl Model for Cagp {
                 (Some(Ks::Whole(ks.clone().inner())), Ks::Whole(ks))
             }
         };
-        let (sites, _) = self.find(&observed, &held, plain.as_ref().unwrap_or(&ks))?;
+        let (sites, _) = Self::find(&observed, &held, plain.as_ref().unwrap_or(&ks))?;
         self.loss_at(&at, &s, ks, &sites)
     }
 
@@ -216,8 +214,8 @@ impl Model for Cagp {
         if at.known().is_some() {
             return Ok(None);
         }
-        let ((s, _), observed) = (self.unit(&at)?, Observed::new(at, false)?);
-        Ok(Some(Held::new(self.find(&observed, &s, &Ks::best(&at, &s)?)?.0)))
+        let ((s, _), observed) = (self.unit(&at)?, Observed::new(at, self.sites, false)?);
+        Ok(Some(Held::new(Self::find(&observed, &s, &Ks::best(&at, &s)?)?.0)))
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {

@@ -4,10 +4,13 @@ use super::observed::Observed;
 use super::sites::{Sites, largest};
 use super::solve::{HALVINGS, ROUNDING, keeps};
 use super::space::Small;
+use crate::device::is_host;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
+use crate::models::cagp::SiteRule;
 use crate::models::cagp::numbers::Numbers;
 use crate::models::cagp::products::Products;
+use crate::scope::to_f64;
 
 /// Most steps.
 const STEPS: usize = 50;
@@ -18,22 +21,48 @@ const SHORTER: f64 = 0.9;
 /// Most full steps: as many as the slowest of these take to become a billion times shorter.
 const FULL_STEPS: usize = 200;
 
+/// How often sites are recomputed from the distribution that they lead to. In training a few times: the bound holds for
+/// any sites. For a posterior until they settle, because its variances are those of its sites.
+const ROUNDS: usize = 3;
+const MOST_ROUNDS: usize = 300;
+
+/// Sites have settled when neither latent means nor curvatures change by more than this share of the largest.
+const SETTLED: f64 = 1e-7;
+/// The same where products with K are in f32.
+const SETTLED_ON_GPU: f64 = 1e-4;
+
+/// The shortest part of a step towards the next sites.
+const SHORTEST: f64 = 1e-3;
+
+/// The fall of the bound that counts as a rounding error, relative to its size.
+const FALL: f64 = 1e-9;
+/// The same where products with K are in f32.
+const FALL_ON_GPU: f64 = 1e-6;
+
+/// The smallest variance that remains, as a share of the prior variance.
+const LEFT: f64 = 1e-12;
+
 /// Actions that stay, with all that is known about them.
 pub(in crate::models::cagp) struct Fixed<'a> {
     /// The rows, and the prior means of their latent values.
-    pub observed: &'a Observed<'a>,
+    observed: &'a Observed<'a>,
     /// S.
-    pub s: Numbers<'a>,
+    s: Numbers<'a>,
     /// SᵀKS `[i, i]`.
-    pub gram: Vec<f64>,
+    gram: Vec<f64>,
     /// K S.
-    pub ks: &'a dyn Products,
+    ks: &'a dyn Products,
     /// Newton's method has settled when the largest change of f is below this. The change is relative to the largest
     /// distance of f from the prior mean, or to 1.
-    pub settled: f64,
+    settled: f64,
 }
 
-impl Fixed<'_> {
+impl<'a> Fixed<'a> {
+    /// With SᵀKS from the products.
+    pub fn new(observed: &'a Observed<'a>, s: Numbers<'a>, ks: &'a dyn Products, settled: f64) -> Result<Self> {
+        Ok(Self { observed, s, gram: ks.gram()?, ks, settled })
+    }
+
     /// Solves the system at sites.
     pub fn at(&self, sites: &Sites) -> Result<Small> {
         Small::at(&self.s, self.gram.clone(), &sites.curvature, &sites.targets(&self.observed.above(&sites.f)))
@@ -127,4 +156,66 @@ impl Fixed<'_> {
             false => Err(Error::NotFinite("the latent values of Newton's method".into())),
         }
     }
+
+    /// The sites that the rule requires, with the system there, from those at the mode: the same, or averages over the
+    /// latent distribution. They are averaged anew over the distribution that they lead to, unless the evidence lower
+    /// bound falls. Sites that have to settle then go a shorter part of the way.
+    pub fn averaged(&self, mut now: (Sites, Small)) -> Result<(Sites, Small)> {
+        let observed = self.observed;
+        if observed.rule == SiteRule::Mode {
+            return Ok(now);
+        }
+        let prior = to_f64(observed.at.variances()?)?;
+        let host = is_host(observed.at.scope.device());
+        let (rounding, settled) = if host { (FALL, SETTLED) } else { (FALL_ON_GPU, SETTLED_ON_GPU) };
+        // The last sites with their system, the highest bound so far, and the averages over the sites' distribution.
+        let mut best: Option<((Sites, Small), f64, Sites)> = None;
+        let mut length = 1.0;
+        for round in 0..=if observed.settle { MOST_ROUNDS } else { ROUNDS } {
+            let rows = self.ks.rows(&now.0, &now.1)?;
+            let (above, explained) = rows.split_at(observed.mean.len());
+            let spread = left(&prior, explained, observed.rows.len());
+            let (next, expected) = Sites::expected(observed, observed.latent(above), &spread)?;
+            let bound = expected - now.1.divergence(self.noise(&now.0))?;
+            let falls = |(_, highest, _): &(_, f64, _)| bound < highest - rounding * highest.abs();
+            if bound.is_nan() || best.as_ref().is_some_and(falls) {
+                let Some((kept, highest, next)) = best else { return Ok(now) };
+                length *= 0.5;
+                if !observed.settle || length < SHORTEST {
+                    return Ok(kept);
+                }
+                let sites = kept.0.towards(&next, length);
+                now = (sites.clone(), self.at(&sites)?);
+                best = Some((kept, highest, next));
+                continue;
+            }
+            let last = round == if observed.settle { MOST_ROUNDS } else { ROUNDS };
+            let finite = next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite());
+            if last || !finite || (observed.settle && now.0.distance(&next) <= settled) {
+                break;
+            }
+            let sites = now.0.towards(&next, length);
+            let small = self.at(&sites)?;
+            // Rounding errors of many rounds must not add up to a fall.
+            let highest = best.as_ref().map_or(bound, |(_, highest, _)| bound.max(*highest));
+            best = Some((std::mem::replace(&mut now, (sites, small)), highest, next));
+        }
+        Ok(now)
+    }
+}
+
+/// The part that remains of prior variances `[L n]` of n rows, or of the rows' covariances.
+fn left(prior: &[f64], explained: &[f64], n: usize) -> Vec<f64> {
+    let own = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);
+    if explained.len() == prior.len() {
+        return prior.iter().zip(explained).map(own).collect();
+    }
+    let latents = prior.len() / n;
+    let mut left: Vec<f64> = explained.iter().map(|explained| -explained).collect();
+    for (l, prior) in prior.chunks_exact(n).enumerate() {
+        let diagonal = l * (latents + 1) * n..(l * (latents + 1) + 1) * n;
+        let each = prior.iter().zip(&explained[diagonal.clone()]).map(own);
+        left[diagonal].iter_mut().zip(each).for_each(|(left, own)| *left = own);
+    }
+    left
 }

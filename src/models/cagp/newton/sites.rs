@@ -167,8 +167,8 @@ impl Sites {
     }
 
     /// Numbers x `[n]` for one latent function: `e_l x`, or for centred likelihoods `(e_l − 1/L) x`, which sums to 0 in
-    /// each row. From `K x` it is the product, if all functions share one covariance. The parts of an action that sums to 0 in
-    /// each row sum to the action.
+    /// each row. From `K x` it is the product, if all functions share one covariance. The parts of an action that sums
+    /// to 0 in each row sum to the action.
     pub(super) fn of_function(&self, x: &[f64], function: usize) -> Vec<f64> {
         let latents = self.f.len() / self.rows;
         let share = if self.centred { 1.0 / latents as f64 } else { 0.0 };

@@ -10,9 +10,7 @@ use super::sites::{Sites, largest};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
-use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
-use crate::models::cagp::products::Products;
 use crate::solvers::itergp::Stop;
 use crate::solvers::policies::{Actor, Policy, SolveState};
 
@@ -52,8 +50,6 @@ pub(in crate::models::cagp) struct Problem<'a> {
     pub observed: Observed<'a>,
     /// The same model in a wide scope, for policies.
     pub wide: Evaluation<'a>,
-    /// Where sites are taken, once the actions are known.
-    pub rule: SiteRule,
     /// What chooses the actions.
     pub policy: &'a dyn Policy,
     /// How far the method goes.
@@ -82,6 +78,16 @@ pub(super) struct Step {
     pub small: Option<Small>,
     /// Its solution in the present span.
     pub to: Place,
+}
+
+/// The part of a step that is taken.
+struct Part {
+    /// The weights of the actions after it.
+    weights: Vec<f64>,
+    /// How often it was halved.
+    halvings: usize,
+    /// Its change of f, as a share.
+    change: f64,
 }
 
 impl Problem<'_> {
@@ -143,27 +149,10 @@ impl Problem<'_> {
                 return Err(Error::NotFinite("the first action of Newton's method".into()));
             };
             weights.resize(space.len(), 0.0);
-            let value = self.log_posterior(&step.from);
-            let least = value - ROUNDING * value.abs().max(1.0);
             let idle = space.taken == before;
-            let found = (0..=if idle { 0 } else { HALVINGS }).find_map(|halving| {
-                let length = 0.5f64.powi(halving as i32);
-                let weights: Vec<f64> =
-                    weights.iter().zip(&small.weights).map(|(from, to)| from + length * (to - from)).collect();
-                let to = self.place(&space, &weights);
-                let value = self.log_posterior(&to);
-                let accepted = value >= least || ((least.is_nan() || by_change) && value.is_finite());
-                accepted.then_some((halving, weights, to.above))
-            });
             let mut change = 0.0;
-            if let Some((halving, moved, to)) = found {
-                let from = &step.from.above;
-                let by: Vec<f64> = to.iter().zip(from).map(|(to, from)| to - from).collect();
-                change = match by_change {
-                    true => norm(&by) / norm(&to).max(f64::MIN_POSITIVE),
-                    false => largest(&by, 0.0) / largest(from, 1.0),
-                };
-                (weights, halvings) = (moved, halvings + halving);
+            if let Some(part) = self.part(&space, &step, (&weights, &small.weights), !idle) {
+                (weights, change, halvings) = (part.weights, part.change, halvings + part.halvings);
             }
             let settled = change <= options.settled;
             if idle && settled {
@@ -202,6 +191,27 @@ impl Problem<'_> {
         }
     }
 
+    /// The longest part of a step, between these weights, that keeps the log posterior; all of it or none unless it may
+    /// be `halved`.
+    fn part(&self, space: &Space, step: &Step, (from, to): (&[f64], &[f64]), halved: bool) -> Option<Part> {
+        let by_change = self.options.stopping == Stopping::Change;
+        let value = self.log_posterior(&step.from);
+        let least = value - ROUNDING * value.abs().max(1.0);
+        (0..=if halved { HALVINGS } else { 0 }).find_map(|halvings| {
+            let length = 0.5f64.powi(halvings as i32);
+            let weights: Vec<f64> = from.iter().zip(to).map(|(from, to)| from + length * (to - from)).collect();
+            let to = self.place(space, &weights);
+            let value = self.log_posterior(&to);
+            let kept = value >= least || ((least.is_nan() || by_change) && value.is_finite());
+            let by: Vec<f64> = to.above.iter().zip(&step.from.above).map(|(to, from)| to - from).collect();
+            let change = match by_change {
+                true => norm(&by) / norm(&to.above).max(f64::MIN_POSITIVE),
+                false => largest(&by, 0.0) / largest(&step.from.above, 1.0),
+            };
+            kept.then_some(Part { weights, halvings, change })
+        })
+    }
+
     /// The posterior at given weights.
     fn finish(&self, space: Space, weights: &[f64], report: NewtonReport) -> Result<Found> {
         let mut step = self.step(&space, weights)?;
@@ -218,14 +228,7 @@ impl Problem<'_> {
             return Err(Error::NotFinite("the posterior of Newton's method".into()));
         };
         let report = NewtonReport { residual, scale, flat: sites.flat() as f64 / space.n as f64, ..report };
-        let (sites, small) = match self.rule {
-            SiteRule::Mode => (sites, small),
-            SiteRule::Expectation => {
-                let (s, gram) = (space.numbers(), space.gram()?);
-                let fixed = Fixed { observed: &self.observed, s, gram, ks: &space, settled: 0.0 };
-                self.observed.averaged((sites, small), &fixed)?
-            }
-        };
+        let (sites, small) = Fixed::new(&self.observed, space.numbers(), &space, 0.0)?.averaged((sites, small))?;
         Ok(Found { actions: space.actions, sites, small, report })
     }
 

@@ -65,9 +65,7 @@ impl SavedMoments {
 
     /// The covariances of all inducing inputs with some rows.
     fn part(&self, rows: &Range<usize>) -> Operands<f64> {
-        let Operands { x1, coefficients, p, .. } = &self.gram;
-        let x2 = self.x[rows.start * p..rows.end * p].to_vec();
-        Operands { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
+        self.gram.with(&self.x[rows.start * self.gram.p..rows.end * self.gram.p])
     }
 
     /// A for some rows `[m, rows]`; overwrites their covariances.
