@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, vectorised, widened, with_real};
-use crate::threads;
+use crate::threads::{self, GRAIN};
 
 /// Sᵀ Z `[i, t]` in the type `to`, from the non-zeros `values` `[n]` of S, the boundaries of its blocks, and Z `[n, t]`.
 pub fn block_sums(values: Tensor<1>, z: Tensor<2>, offsets: &[usize], to: DType) -> Result<Tensor<2>> {
@@ -22,8 +22,10 @@ struct BlockSums {
 }
 
 impl BlockSums {
-    fn blocks(&self) -> impl IndexedParallelIterator<Item = Range<usize>> {
-        self.offsets.par_windows(2).map(|w| w[0]..w[1])
+    /// The rows of each block, for work on `t` columns; little of it stays on one thread.
+    fn blocks(&self, t: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
+        let numbers = t * self.offsets.last().copied().unwrap_or_default() / (self.offsets.len() - 1);
+        self.offsets.par_windows(2).map(|w| w[0]..w[1]).with_min_len(GRAIN / numbers.max(1) + 1)
     }
 
     fn sums<T: Real>(&self, s: &[f64], z: &[T], t: usize) -> Vec<f64> {
@@ -36,13 +38,13 @@ impl BlockSums {
             });
             sums
         };
-        threads::map(self.blocks(), of).concat()
+        threads::map(self.blocks(t), of).concat()
     }
 
     /// The gradient in S.
     fn in_values<T: Real>(&self, z: &[T], grad: &[f64], t: usize) -> Vec<f64> {
         let of = |(rows, grad): (Range<usize>, &[f64])| -> Vec<f64> { rows.map(|r| dot(grad, &z[r * t..])).collect() };
-        threads::map(self.blocks().zip(grad.par_chunks_exact(t)), of).concat()
+        threads::map(self.blocks(t).zip(grad.par_chunks_exact(t)), of).concat()
     }
 
     /// The gradient in Z.
@@ -50,7 +52,7 @@ impl BlockSums {
         let of = |(rows, grad): (Range<usize>, &[f64])| -> Vec<T> {
             s[rows].iter().flat_map(|s| grad.iter().map(move |g| T::of(s * g))).collect()
         };
-        threads::map(self.blocks().zip(grad.par_chunks_exact(t)), of).concat()
+        threads::map(self.blocks(t).zip(grad.par_chunks_exact(t)), of).concat()
     }
 }
 
