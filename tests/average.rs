@@ -220,14 +220,18 @@ fn weights_survive_an_interrupted_training() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let whole = fit(&data, settings(), &steps(12));
-    let saving = TrainConfig { checkpoint: Some(CheckpointPlan::every_steps(&state, 1)), ..steps(5) };
-    fit(&data, settings(), &saving);
-    let names = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(names, 7, "one state for each member");
-    let resumed = fit(&data, settings(), &TrainConfig { resume: Some(state), ..steps(12) });
-    for (a, b) in resumed.members().iter().zip(whole.members()) {
-        assert_eq!((a.name(), a.weight), (b.name(), b.weight));
+    // Within the first member, and within the third.
+    for ended in [EndedAt(0, 4), EndedAt(2, 4)] {
+        let saving = TrainConfig { checkpoint: Some(CheckpointPlan::every_steps(&state, 1)), ..steps(12) };
+        let registry = Registry::default();
+        Fitted::fit(schema(&data), &data, settings(), &saving, &registry, &mut [&mut { ended }]).unwrap();
+        let resumed = fit(&data, settings(), &TrainConfig { resume: Some(state.clone()), ..steps(12) });
+        for (a, b) in resumed.members().iter().zip(whole.members()) {
+            assert_eq!((a.name(), a.weight), (b.name(), b.weight));
+        }
     }
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(names >= 3, "one state for each member that began");
 }
 
 #[test]
@@ -311,12 +315,16 @@ fn members_without_time_are_left_out_and_named() {
     assert_eq!(again.summary.warnings, fitted.summary.warnings);
 }
 
-/// Ends the training in the first step of the member with this number.
-struct EndedAt(usize);
+/// Ends the training of the member with this number at this step.
+struct EndedAt(usize, usize);
 
 impl Observer for EndedAt {
     fn step(&mut self, report: &Report) -> ControlFlow<()> {
-        if report.restart == self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if report.restart == self.0 && report.iteration >= self.1 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -325,7 +333,7 @@ fn models_cut_short_are_left_out_of_averages_with_others() {
     let (data, registry) = (rows(0, 30), Registry::default());
     let single = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let fit = |at: usize| {
-        let mut ended = EndedAt(at);
+        let mut ended = EndedAt(at, 0);
         let settings = Settings { kernel: "average(log=false)".into(), starts: Starts::Data, ..settings() };
         single.install(|| Fitted::fit(schema(&data), &data, settings, &steps(8), &registry, &mut [&mut ended])).unwrap()
     };

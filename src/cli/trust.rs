@@ -255,14 +255,14 @@ pub fn calibration_in_words(calibration: &Calibration) -> String {
         Some(df) => format!("Student-t with {df:.1} degrees of freedom"),
         None => "normal".into(),
     };
+    // Of rows without noise, left-out residuals are a millionth of what the model says.
+    let scale = |of: f64| if of < 0.01 { format!("{of:.1e}") } else { format!("{of:.3}") };
     let shape = match calibration.shape.share {
-        0.0 => format!("{law}, scale {:.3}", part.scale),
-        share => format!(
-            "{law}, scale {:.3} for {:.0} % and {:.3} for the others",
-            part.scale,
-            100.0 * (1.0 - share),
-            wide.scale
-        ),
+        0.0 => format!("{law}, scale {}", scale(part.scale)),
+        share => {
+            let [near, far] = [part, wide].map(|part| scale(part.scale));
+            format!("{law}, scale {near} for {:.0} % and {far} for the others", 100.0 * (1.0 - share))
+        }
     };
     if calibration.source == Source::FewRows {
         let rows = report::count(calibration.rows, "row");

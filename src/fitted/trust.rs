@@ -114,10 +114,12 @@ impl Fitted {
         // Rows in another order than the table's say nothing about its order.
         let order = closed.in_order().then_some(rows.as_slice());
         let mut diagnosis = self.judged((&left.y, &left.predictions), &rows, (&x, order), &draws);
-        if diagnosis.verdict == Verdict::Hold && self.is_noiseless() {
-            diagnosis.verdict = Verdict::Noiseless;
+        if self.is_noiseless() {
             // What is left are rounding errors and gaps of the rows, which have shapes of their own.
             diagnosis.findings.clear();
+            if diagnosis.verdict == Verdict::Hold {
+                diagnosis.verdict = Verdict::Noiseless;
+            }
         }
         Ok(diagnosis)
     }
