@@ -18,6 +18,7 @@ use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Experts, Partition, Shared};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::prior::Prior;
+use cagey::models::state_space::StateSpaceGp;
 use cagey::models::{Model, Observations, fit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar};
@@ -55,6 +56,8 @@ enum Workload {
     /// Sparse GP regression with `--m` inducing inputs: negative collapsed bound and its gradient, inducing inputs
     /// included.
     Sgpr,
+    /// Exact GP over one input (`--d 1`) by its state space: negative log marginal likelihood and its gradient.
+    StateSpace,
     /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points, and its gradient.
     SparseGrid,
     /// Variational GP with `--m` inducing inputs: negative ELBO of a minibatch of `--batch` rows, its gradient and a
@@ -105,6 +108,9 @@ struct Options {
     likelihood: inducing::Targets,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
     kernel: Form,
+    /// Kernel of a model in place of `--kernel`, with its parameters as they are given.
+    #[arg(long, value_name = "KERNEL")]
+    expression: Option<String>,
     /// Computes gradients, too.
     #[arg(long)]
     backward: bool,
@@ -187,6 +193,7 @@ fn main() -> Result<()> {
         Workload::Ncgp => ncgp(&options)?,
         Workload::NcgpLearned => ncgp_learned(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
+        Workload::StateSpace => state_space(&options)?,
         Workload::SparseGrid => inducing::sparse_grid(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
@@ -267,6 +274,12 @@ fn exact(options: &Options) -> Result<Step> {
     model_step(options, model, observations(options)?)
 }
 
+fn state_space(options: &Options) -> Result<Step> {
+    let mut model = StateSpaceGp::new(trainable(options)?)?;
+    model.prior.mean = Mean::named("constant", options.d)?;
+    model_step(options, model, observations(options)?)
+}
+
 fn experts(options: &Options) -> Result<Step> {
     let data = observations(options)?;
     let mut model = ExactGp::new(trainable(options)?);
@@ -309,7 +322,7 @@ fn ncgp_learned(options: &Options) -> Result<Step> {
     model_step(options, Cagp::boxed(prior, likelihood, actions), data)
 }
 
-/// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise 0.1.
+/// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise variance 0.1, or at `--expression`.
 fn model_step(options: &Options, model: impl Model + 'static, data: Observations) -> Result<Step> {
     let compute = options.compute();
     let batch = data.batch(&Scope::new(compute)?);
@@ -317,6 +330,9 @@ fn model_step(options: &Options, model: impl Model + 'static, data: Observations
 }
 
 fn trainable(options: &Options) -> Result<Kernel> {
+    if let Some(expression) = &options.expression {
+        return Kernel::parse(expression, options.d);
+    }
     let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
     let lengthscales = vec![(options.d as f64).sqrt(); options.d];
     Kernel::parse(&format!("{name}(ard)"), options.d)?.with("lengthscale", &lengthscales)

@@ -1,9 +1,9 @@
 //! The backward pass, and what else goes from the last row to the first.
 
-use cagey_base::state_space::observed;
+use cagey_base::state_space::{observed, power};
 
 use super::chain::{Forward, Rows, SEGMENT, State, Visit};
-use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetrise, transpose};
+use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetric_times, symmetrise};
 use super::gather::Gather;
 
 /// What a row of a segment keeps for the backward pass.
@@ -13,6 +13,22 @@ struct Kept<const D: usize> {
     carried: Matrix<D>,
     /// The filtered mean before the step.
     before: [f64; D],
+    /// The entries of the step and its times, if it is another than that of the row before.
+    entries: Vec<f64>,
+    times: Option<(f64, f64)>,
+}
+
+impl<const D: usize> Default for Kept<D> {
+    fn default() -> Self {
+        let none = [[0.0; D]; D];
+        Self {
+            predicted: Predicted { a: [0.0; D], p: none },
+            carried: none,
+            before: [0.0; D],
+            entries: Vec::new(),
+            times: None,
+        }
+    }
 }
 
 impl<const D: usize> Chain<'_, D> {
@@ -26,40 +42,40 @@ impl<const D: usize> Chain<'_, D> {
         let mut transition = self.transition();
         let mut h = Vec::new();
         let (mut r, mut n) = ([0.0; D], Box::new([[0.0; D]; D]));
-        let (mut work, mut other) = (Box::new([[0.0; D]; D]), Box::new([[0.0; D]; D]));
+        let mut work = Box::new([[0.0; D]; D]);
         let mut gather = Gather::new(self.blocks);
         let mut kept: Vec<Kept<D>> = Vec::with_capacity(SEGMENT.min(rows.t.len()));
         for (first, range, start) in forward.segments() {
             self.replay(&rows, range.clone(), start, &mut transition, &mut kept);
+            symmetrise(&mut n);
             for i in range.rev() {
-                let Kept { predicted, carried, before } = &kept[i - first];
+                let Kept { predicted, carried, before, entries, times } = &kept[i - first];
                 observed(self.blocks, rows.t[i], &mut h);
                 let mut residual = [0.0; 2];
                 if rows.noise[i].is_finite() {
                     let seen = self.innovation(predicted, &h, rows.y[i], rows.noise[i]);
                     let inverse = 1.0 / seen.variance;
                     let gain: [f64; D] = std::array::from_fn(|k| seen.ph[k] * inverse);
-                    // w = N K.
-                    let w: [f64; D] = std::array::from_fn(|k| dot(&n[k], &gain));
+                    let w = symmetric_times(&n, &gain);
                     let u = seen.error * inverse - dot(&gain, &r);
                     let m = inverse + dot(&gain, &w);
                     residual = [u, m];
-                    for &(at, h) in &h {
-                        r[at] += h * u;
-                        n[at].iter_mut().zip(&w).for_each(|(n, w)| *n -= h * w);
-                        n.iter_mut().zip(&w).for_each(|(row, w)| row[at] -= h * w);
-                    }
-                    for &(at, a) in &h {
-                        for &(to, b) in &h {
-                            n[at][to] += a * b * m;
+                    let mut all = [0.0; D];
+                    h.iter().for_each(|&(at, h)| all[at] = h);
+                    r.iter_mut().zip(&all).for_each(|(r, h)| *r += h * u);
+                    // N + m h hᵀ − h wᵀ − w hᵀ.
+                    let along: [f64; D] = std::array::from_fn(|k| m * all[k] - w[k]);
+                    for (i, row) in n.iter_mut().enumerate() {
+                        for (j, n) in row.iter_mut().enumerate() {
+                            *n += all[i] * along[j] - w[i] * all[j];
                         }
                     }
                     if slopes.is_some() {
+                        let (smooth, left) = (symmetric_times(&predicted.p, &r), symmetric_times(&predicted.p, &w));
                         for (k, block) in self.blocks.iter().enumerate() {
-                            let p = &predicted.p[block.offset];
-                            let smooth = predicted.a[block.offset] + dot(p, &r);
-                            let slope = u * smooth - (m * seen.ph[block.offset] - dot(p, &w));
-                            gather.amplitudes[k] += slope * rows.t[i].powi(block.power);
+                            let at = block.offset;
+                            let slope = u * (predicted.a[at] + smooth[at]) - (m * seen.ph[at] - left[at]);
+                            gather.amplitudes[k] += slope * power(rows.t[i], block.power);
                         }
                     }
                 }
@@ -82,15 +98,19 @@ impl<const D: usize> Chain<'_, D> {
                 if earlier == rows.t[i] {
                     continue;
                 }
-                self.prepare(&mut transition, earlier, rows.t[i]);
-                if slopes.is_some() {
-                    gather.add(self.blocks, transition.times, (&r, &n), (before, carried));
+                match times {
+                    Some(times) if *times == (earlier, rows.t[i]) => {
+                        transition.entries.clone_from(entries);
+                        self.fill(&mut transition, *times);
+                    }
+                    _ => self.prepare(&mut transition, earlier, rows.t[i]),
                 }
-                r = self.mixed_vector(&transition.transposed, &r);
-                self.mixed(&transition.transposed, &n, &mut work);
-                *other = transpose(&work);
-                self.mixed(&transition.transposed, &other, &mut n);
-                symmetrise(&mut n);
+                if slopes.is_some() {
+                    gather.add(self.blocks, &transition, (&r, &n), (before, carried));
+                }
+                r = self.times(&transition.transposed, &r);
+                self.left(&transition.transposed, &n, &mut work);
+                self.right(&work, &transition.transposed, &mut n);
             }
         }
         let Some(count) = slopes else { return Vec::new() };
@@ -107,21 +127,25 @@ impl<const D: usize> Chain<'_, D> {
         transition: &mut Transition<D>,
         kept: &mut Vec<Kept<D>>,
     ) {
-        kept.clear();
-        let (mut state, mut carried, mut h) = (Box::new(loaded::<D>(start)), Box::new([[0.0; D]; D]), Vec::new());
+        let (mut state, mut h) = (Box::new(loaded::<D>(start)), Vec::new());
         let mut time = start.time;
-        for i in range {
+        kept.resize_with(range.len().max(kept.len()), Kept::default);
+        for (i, kept) in range.zip(kept) {
             let t = rows.t[i];
             if rows.begins(i) {
                 (*state, time) = (self.prior(t), t);
             }
-            let before = state.a;
+            (kept.before, kept.times) = (state.a, None);
             if t != time {
-                self.prepare(transition, time, t);
-                self.step(transition, &mut state, &mut carried);
+                if !self.is(transition, time, t) {
+                    self.prepare(transition, time, t);
+                    kept.entries.clone_from(&transition.entries);
+                    kept.times = Some((time, t));
+                }
+                self.step(transition, &mut state, &mut kept.carried);
                 time = t;
             }
-            kept.push(Kept { predicted: (*state).clone(), carried: *carried, before });
+            (kept.predicted.a, kept.predicted.p) = (state.a, state.p);
             if rows.noise[i].is_finite() {
                 observed(self.blocks, t, &mut h);
                 let seen = self.innovation(&state, &h, rows.y[i], rows.noise[i]);
@@ -155,7 +179,7 @@ impl<const D: usize> Chain<'_, D> {
                     r.fill([0.0; D]);
                 } else if i > 0 && rows.t[i - 1] != rows.t[i] {
                     self.prepare(&mut transition, rows.t[i - 1], rows.t[i]);
-                    r.iter_mut().for_each(|r| *r = self.mixed_vector(&transition.transposed, r));
+                    r.iter_mut().for_each(|r| *r = self.times(&transition.transposed, r));
                 }
             }
         }

@@ -2,19 +2,23 @@
 
 use cagey_base::state_space::{Block, MOST, observed};
 
+use super::banded::{Banded, FEW};
 use super::chain::{Forward, Rows, SEGMENT, State};
 use super::program::Blocks;
 use crate::error::{Error, Result};
 
 pub(super) type Matrix<const D: usize> = [[f64; D]; D];
 
-/// Block-diagonal A and Q: in each row, the entries of its block.
+/// Block-diagonal A and Q.
 #[derive(Debug, Clone)]
 pub(super) struct Transition<const D: usize> {
-    pub(super) a: [[f64; MOST]; D],
+    pub(super) a: Banded<D>,
     /// Aᵀ.
-    pub(super) transposed: [[f64; MOST]; D],
-    pub(super) q: [[f64; MOST]; D],
+    pub(super) transposed: Banded<D>,
+    /// Q, as the rows of [`Banded`].
+    q: [[f64; MOST]; D],
+    /// A and Q of each block, one after another.
+    pub(super) entries: Vec<f64>,
     /// The times it was made for.
     pub(super) times: (f64, f64),
 }
@@ -22,10 +26,12 @@ pub(super) struct Transition<const D: usize> {
 /// The states of blocks, filled up to `D`.
 pub(super) struct Chain<'a, const D: usize> {
     pub(super) blocks: &'a [Block],
-    /// The first state of each state's block.
-    first: [usize; D],
-    /// The number of states of each state's block.
-    size: [usize; D],
+    /// The first state of each state's block, or 0 if there are few.
+    pub(super) first: [usize; D],
+    /// The number of states of each state's block, or of all if there are few.
+    pub(super) size: [usize; D],
+    /// The outermost diagonal of the largest block.
+    pub(super) reach: usize,
     /// Whether a step depends on its distance only.
     steady: bool,
     /// Distances that differ by less are the same to rounding.
@@ -54,62 +60,72 @@ impl<'a, const D: usize> Chain<'a, D> {
             first[block.offset..block.offset + block.size].fill(block.offset);
             size[block.offset..block.offset + block.size].fill(block.size);
         }
+        let reach = size.iter().max().map_or(0, |size| size - 1);
+        if D <= FEW {
+            (first, size) = ([0; D], [D; D]);
+        }
         let least = t.iter().copied().fold(f64::INFINITY, f64::min);
         let origins = all.blocks.iter().flat_map(|block| &block.rates).map(|rate| rate.origin);
         let steady =
             origins.fold(f64::NEG_INFINITY, f64::max) <= least && !all.blocks.iter().any(Block::depends_on_time);
         let rounding = 4.0 * f64::EPSILON * t.iter().fold(0.0, |most: f64, t| most.max(t.abs()));
-        Self { blocks: &all.blocks, first, size, steady, rounding }
+        Self { blocks: &all.blocks, first, size, reach, steady, rounding }
     }
 
     pub(super) fn transition(&self) -> Box<Transition<D>> {
-        let none = [[0.0; MOST]; D];
-        Box::new(Transition { a: none, transposed: none, q: none, times: (f64::NAN, f64::NAN) })
-    }
-
-    /// Makes the transition from `from` to `to`, if it is not there already. Returns whether it changed.
-    #[inline(always)]
-    pub(super) fn prepare(&self, transition: &mut Transition<D>, from: f64, to: f64) -> bool {
-        let (a, b) = transition.times;
-        if (a, b) == (from, to) || self.steady && ((b - a) - (to - from)).abs() <= self.rounding {
-            return false;
-        }
-        transition.times = (from, to);
-        for block in self.blocks {
-            let n = block.size;
-            block.step(from, to, |[a, q, _]| {
-                for i in 0..n {
-                    let row = block.offset + i;
-                    for j in 0..n {
-                        transition.a[row][j] = a[i * n + j];
-                        transition.transposed[row][j] = a[j * n + i];
-                        transition.q[row][j] = q[i * n + j];
-                    }
-                }
-            });
-        }
+        let (entries, times) = (Vec::new(), (f64::NAN, f64::NAN));
+        let mut all = Transition { a: Banded::zero(), transposed: Banded::zero(), q: [[0.0; MOST]; D], entries, times };
         let used = self.blocks.last().map_or(0, |block| block.offset + block.size);
         for row in used..D {
-            (transition.a[row][0], transition.transposed[row][0]) = (1.0, 1.0);
+            self.set(&mut all.a, row, row, 1.0);
+            self.set(&mut all.transposed, row, row, 1.0);
         }
-        true
+        Box::new(all)
     }
 
-    /// A M for block-diagonal A, given by rows.
+    /// Whether a transition is that from `from` to `to`.
     #[inline(always)]
-    pub(super) fn mixed(&self, rows: &[[f64; MOST]; D], m: &Matrix<D>, out: &mut Matrix<D>) {
-        for (r, out) in out.iter_mut().enumerate() {
-            let mut sums = [0.0; D];
-            for (factor, m) in rows[r][..self.size[r]].iter().zip(&m[self.first[r]..]) {
-                sums.iter_mut().zip(m).for_each(|(sum, m)| *sum += factor * m);
+    pub(super) fn is(&self, transition: &Transition<D>, from: f64, to: f64) -> bool {
+        let (a, b) = transition.times;
+        (a, b) == (from, to) || self.steady && ((b - a) - (to - from)).abs() <= self.rounding
+    }
+
+    /// Makes the transition from `from` to `to`, if it is not there already.
+    #[inline(always)]
+    pub(super) fn prepare(&self, transition: &mut Transition<D>, from: f64, to: f64) {
+        if self.is(transition, from, to) {
+            return;
+        }
+        transition.entries.clear();
+        for block in self.blocks {
+            block.step(from, to, |[a, q, _]| {
+                transition.entries.extend_from_slice(a);
+                transition.entries.extend_from_slice(q);
+            });
+        }
+        self.fill(transition, (from, to));
+    }
+
+    /// Makes a transition from its entries.
+    #[inline(always)]
+    pub(super) fn fill(&self, transition: &mut Transition<D>, times: (f64, f64)) {
+        transition.times = times;
+        let (entries, mut at) = (std::mem::take(&mut transition.entries), 0);
+        for block in self.blocks {
+            let n = block.size;
+            let (a, q) = entries[at..at + 2 * n * n].split_at(n * n);
+            at += 2 * n * n;
+            for i in 0..n {
+                let row = block.offset + i;
+                for j in 0..n {
+                    let column = block.offset + j;
+                    self.set(&mut transition.a, row, column, a[i * n + j]);
+                    self.set(&mut transition.transposed, row, column, a[j * n + i]);
+                    transition.q[row][column - self.first[row]] = q[i * n + j];
+                }
             }
-            *out = sums;
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn mixed_vector(&self, rows: &[[f64; MOST]; D], v: &[f64; D]) -> [f64; D] {
-        std::array::from_fn(|r| rows[r][..self.size[r]].iter().zip(&v[self.first[r]..]).map(|(a, v)| a * v).sum())
+        transition.entries = entries;
     }
 
     pub(super) fn prior(&self, t: f64) -> Predicted<D> {
@@ -128,16 +144,13 @@ impl<'a, const D: usize> Chain<'a, D> {
     /// Moves filtered states by a step; `carried` becomes A P.
     #[inline(always)]
     pub(super) fn step(&self, transition: &Transition<D>, state: &mut Predicted<D>, carried: &mut Matrix<D>) {
-        self.mixed(&transition.a, &state.p, carried);
-        let turned = transpose(carried);
-        self.mixed(&transition.a, &turned, &mut state.p);
+        self.left(&transition.a, &state.p, carried);
+        self.right(carried, &transition.a, &mut state.p);
         for r in 0..D {
-            for (k, q) in transition.q[r][..self.size[r]].iter().enumerate() {
-                state.p[r][self.first[r] + k] += q;
-            }
+            let (first, size) = self.columns(r);
+            state.p[r][first..].iter_mut().zip(&transition.q[r][..size]).for_each(|(p, q)| *p += q);
         }
-        symmetrise(&mut state.p);
-        state.a = self.mixed_vector(&transition.a, &state.a);
+        state.a = self.times(&transition.a, &state.a);
     }
 
     /// The one-step prediction of a target.
@@ -175,6 +188,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         let mut before = from.map_or(rows.t.first().copied().unwrap_or_default(), |state| state.time);
         for (i, &t) in rows.t.iter().enumerate() {
             if i % SEGMENT == 0 {
+                symmetrise(&mut state.p);
                 starts.push((i, saved(&state, before)));
             }
             if rows.begins(i) {
@@ -216,6 +230,9 @@ impl<'a, const D: usize> Chain<'a, D> {
         let (mut transition, mut carried) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut state, mut before) = (Box::new(loaded::<D>(from)), from.time);
         for (i, &t) in times.iter().enumerate() {
+            if i % SEGMENT == 0 {
+                symmetrise(&mut state.p);
+            }
             if t != before {
                 self.prepare(&mut transition, before, t);
                 self.step(&transition, &mut state, &mut carried);
@@ -231,6 +248,9 @@ impl<'a, const D: usize> Chain<'a, D> {
         let mut before = rows.t.first().copied().unwrap_or_default();
         let mut state = Box::new(self.prior(before));
         for (i, &t) in rows.t.iter().enumerate() {
+            if i % SEGMENT == 0 {
+                symmetrise(&mut state.p);
+            }
             if rows.begins(i) {
                 (*state, before) = (self.prior(t), t);
                 // Nothing of another series is part of this one.
@@ -240,7 +260,7 @@ impl<'a, const D: usize> Chain<'a, D> {
                 self.prepare(&mut transition, before, t);
                 self.step(&transition, &mut state, &mut moved);
                 for vector in vectors.as_chunks_mut::<D>().0 {
-                    *vector = self.mixed_vector(&transition.a, vector);
+                    *vector = self.times(&transition.a, vector);
                 }
                 before = t;
             }
@@ -258,16 +278,26 @@ impl<'a, const D: usize> Chain<'a, D> {
     }
 }
 
+/// Σ a b, in a few independent sums.
 #[inline(always)]
 pub(super) fn dot<const D: usize>(a: &[f64; D], b: &[f64; D]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let mut sums = [0.0; 8];
+    a.iter().zip(b).enumerate().for_each(|(i, (a, b))| sums[i % 8] += a * b);
+    sums.iter().sum()
 }
 
+/// M v for symmetric M.
 #[inline(always)]
-pub(super) fn transpose<const D: usize>(m: &Matrix<D>) -> Matrix<D> {
-    std::array::from_fn(|i| std::array::from_fn(|j| m[j][i]))
+pub(super) fn symmetric_times<const D: usize>(m: &Matrix<D>, v: &[f64; D]) -> [f64; D] {
+    let mut all = [0.0; D];
+    for (v, row) in v.iter().zip(m) {
+        all.iter_mut().zip(row).for_each(|(all, m)| *all += v * m);
+    }
+    all
 }
 
+/// Mirrors what rounding has made of a symmetric matrix. Its asymmetry grows by one rounding a row: a
+/// [segment](SEGMENT) of them is no more than that of one product.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 pub(super) fn symmetrise<const D: usize>(m: &mut Matrix<D>) {

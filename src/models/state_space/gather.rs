@@ -3,7 +3,7 @@
 use cagey_base::state_space::factor::Small;
 use cagey_base::state_space::{Block, MOST};
 
-use super::filter::Matrix;
+use super::filter::{Matrix, Transition};
 
 /// Collects the derivatives of minus the log density in steps and amplitudes.
 pub struct Gather {
@@ -14,6 +14,8 @@ pub struct Gather {
     /// Sums of Ā and Q̄ of each block over steps between the same times.
     bars: Vec<[Small; 2]>,
     times: (f64, f64),
+    /// A and Q of each block in these steps.
+    entries: Vec<f64>,
     pending: bool,
 }
 
@@ -28,6 +30,7 @@ impl Gather {
             rates: vec![0.0; rates],
             bars: vec![[NONE; 2]; blocks.len()],
             times: (f64::NAN, f64::NAN),
+            entries: Vec::new(),
             pending: false,
         }
     }
@@ -37,13 +40,14 @@ impl Gather {
     pub fn add<const D: usize>(
         &mut self,
         blocks: &[Block],
-        times: (f64, f64),
+        transition: &Transition<D>,
         (r, n): (&[f64; D], &Matrix<D>),
         (before, carried): (&[f64; D], &Matrix<D>),
     ) {
-        if self.times != times {
+        if self.times != transition.times {
             self.flush(blocks);
-            self.times = times;
+            self.times = transition.times;
+            self.entries.clone_from(&transition.entries);
         }
         self.pending = true;
         // r rᵀ A P.
@@ -57,16 +61,21 @@ impl Gather {
                 continue;
             }
             for i in 0..size {
-                let (own, row) = (r[first + i], &n[first + i]);
+                let own = r[first + i];
                 for j in 0..size {
-                    q[i * size + j] += 0.5 * (own * r[first + j] - row[first + j]);
+                    q[i * size + j] += 0.5 * (own * r[first + j] - n[first + i][first + j]);
                     a[i * size + j] += own * (before[first + j] + along[first + j]);
                 }
-                for (n, carried) in row.iter().zip(carried) {
-                    for j in 0..size {
-                        a[i * size + j] -= n * carried[first + j];
-                    }
-                }
+            }
+            // Minus N A P: in loops of known length for the sizes that blocks mostly have.
+            match size {
+                1 => subtract::<D, 1>(first, n, carried, a),
+                2 => subtract::<D, 2>(first, n, carried, a),
+                3 => subtract::<D, 3>(first, n, carried, a),
+                4 => subtract::<D, 4>(first, n, carried, a),
+                6 => subtract::<D, 6>(first, n, carried, a),
+                8 => subtract::<D, 8>(first, n, carried, a),
+                _ => subtract::<D, MOST>(first, n, carried, a),
             }
         }
     }
@@ -76,12 +85,12 @@ impl Gather {
         if !std::mem::take(&mut self.pending) {
             return;
         }
-        let mut at = 0;
+        let (mut at, mut rest) = (0, self.entries.as_slice());
         for (block, bars) in blocks.iter().zip(&mut self.bars) {
-            let end = at + block.rates.len();
-            block.contract(self.times, [&bars[0], &bars[1], &NONE], &mut self.rates[at..end]);
-            at = end;
-            let entries = block.size * block.size;
+            let (end, entries) = (at + block.rates.len(), block.size * block.size);
+            let (own, later) = rest.split_at(2 * entries);
+            block.contract(self.times, &own[..entries], [&bars[0], &bars[1], &NONE], &mut self.rates[at..end]);
+            (at, rest) = (end, later);
             bars.iter_mut().for_each(|bar| bar[..entries].fill(0.0));
         }
     }
@@ -97,7 +106,7 @@ impl Gather {
                     bar[i * size + j] = 0.5 * (r[first + i] * r[first + j] - n[first + i][first + j]);
                 }
             }
-            block.contract((t, t), [&NONE, &NONE, &bar], &mut self.rates[at..end]);
+            block.contract((t, t), &NONE, [&NONE, &NONE, &bar], &mut self.rates[at..end]);
             at = end;
         }
     }
@@ -117,4 +126,18 @@ impl Gather {
         }
         parameters
     }
+}
+
+/// Subtracts the block of X Y with `S` rows and columns from `first` on.
+#[inline(always)]
+fn subtract<const D: usize, const S: usize>(first: usize, x: &Matrix<D>, y: &Matrix<D>, from: &mut Small) {
+    let mut sums = [[0.0; S]; S];
+    let rows: [&[f64; D]; S] = std::array::from_fn(|i| &x[first + i]);
+    for (k, y) in y.iter().enumerate() {
+        let y = &y[first..first + S];
+        for (sums, x) in sums.iter_mut().zip(rows) {
+            sums.iter_mut().zip(y).for_each(|(sum, y)| *sum += x[k] * y);
+        }
+    }
+    sums.as_flattened().iter().zip(from).for_each(|(sum, from)| *from -= sum);
 }

@@ -12,13 +12,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `program`, `axes` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
-//! | `chain`, `gather` | the passes over the rows, and the gradient |
+//! | `chain`, `banded`, `gather` | the passes over the rows, and the gradient |
 //! | `density` | the evidence as an operation with its own adjoint |
 //! | `posterior`, `joint`, `served` | predictions |
 //! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
 mod axes;
 mod backward;
+mod banded;
 mod chain;
 mod density;
 mod evidence;

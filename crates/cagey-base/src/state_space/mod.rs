@@ -47,11 +47,17 @@ fn origin<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NEG_INFINITY))
 }
 
+/// tᵖᵒʷᵉʳ, which mostly is 1.
+#[inline(always)]
+pub fn power(t: f64, power: i32) -> f64 {
+    if power == 0 { 1.0 } else { t.powi(power) }
+}
+
 /// What a row at time `t` observes: for each block, its first state and the factor.
 #[inline(always)]
 pub fn observed(blocks: &[Block], t: f64, h: &mut Vec<(usize, f64)>) {
     h.clear();
-    h.extend(blocks.iter().map(|block| (block.offset, block.amplitude * t.powi(block.power))));
+    h.extend(blocks.iter().map(|block| (block.offset, block.amplitude * power(t, block.power))));
 }
 
 /// The prior variance at a time, without white noise.

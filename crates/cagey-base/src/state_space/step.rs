@@ -1,18 +1,35 @@
 //! Steps of blocks from one row to the next: Kronecker products of the steps of their factors.
 
-use super::factor::{Factor, MOST, Step, Tiny};
+use super::factor::{Factor, Few, MOST, Step, Tiny};
 use super::{Block, Rate};
 
 impl Rate {
-    /// The step from time `from` to `to`, its derivatives in x and `since`, and what x and `since` grow by with the
-    /// rate.
+    /// What x and `since` of the step from time `from` to `to` grow by with the rate.
     #[inline(always)]
-    fn step(&self, from: f64, to: f64) -> (Tiny, Tiny, [f64; 2]) {
+    fn distances(&self, from: f64, to: f64) -> [f64; 2] {
         // A walk does not move before its origin.
         let distance = to.max(self.origin) - from.max(self.origin);
         let since = if matches!(self.factor, Factor::Wiener(_)) { to.max(self.origin) - self.origin } else { 0.0 };
-        let (step, slope) = self.factor.step(self.rate * distance, self.rate * since);
-        (step, slope, [distance, since])
+        [distance, since]
+    }
+
+    /// The step from time `from` to `to`.
+    #[inline(always)]
+    fn step<const N: usize>(&self, from: f64, to: f64) -> Step<N> {
+        let ([distance, since], mut step) = (self.distances(from, to), Step::zero(self.factor.size()));
+        self.factor.step(self.rate * distance, self.rate * since, &mut step);
+        step
+    }
+
+    /// The derivatives of this step in the rate.
+    #[inline(always)]
+    fn slope<const N: usize>(&self, a: &[f64], from: f64, to: f64) -> Step<N> {
+        let ([distance, since], mut slope) = (self.distances(from, to), Step::zero(self.factor.size()));
+        self.factor.slope(a, &mut slope);
+        self.factor.slope_of_prior(self.rate * since, &mut slope);
+        slope.a.iter_mut().chain(&mut slope.q).for_each(|value| *value *= distance);
+        slope.p.iter_mut().for_each(|value| *value *= since);
+        slope
     }
 }
 
@@ -64,7 +81,8 @@ impl Block {
     #[inline(always)]
     pub fn step(&self, from: f64, to: f64, put: impl FnOnce([&[f64]; 3])) {
         match self.rates.as_slice() {
-            [one] => put(one.step(from, to).0.parts()),
+            [one] if self.size < 3 => put(one.step::<{ Few::ENTRIES }>(from, to).parts()),
+            [one] => put(one.step::<{ Tiny::ENTRIES }>(from, to).parts()),
             _ if self.size <= FEW => put(self.whole::<{ FEW * FEW }>(from, to).parts()),
             _ => put(self.whole::<{ MOST * MOST }>(from, to).parts()),
         }
@@ -74,7 +92,7 @@ impl Block {
     fn whole<const N: usize>(&self, from: f64, to: f64) -> Step<N> {
         let mut all = still();
         for rate in &self.rates {
-            let (step, ..) = rate.step(from, to);
+            let step: Tiny = rate.step(from, to);
             let mut next = Step::zero(all.size * step.size);
             add_product(&all, &step, &mut next);
             all = next;
@@ -82,13 +100,18 @@ impl Block {
         all
     }
 
-    /// Adds to `slopes`, for each rate, the derivative of Σ Ā∘A + Q̄∘Q + P̄∘P of the step from `from` to `to`.
+    /// Adds to `slopes`, for each rate, the derivative of Σ Ā∘A + Q̄∘Q + P̄∘P of the step from `from` to `to`, whose A
+    /// is `a`.
     #[inline(always)]
-    pub fn contract(&self, (from, to): (f64, f64), bars: [&[f64]; 3], slopes: &mut [f64]) {
+    pub fn contract(&self, (from, to): (f64, f64), a: &[f64], bars: [&[f64]; 3], slopes: &mut [f64]) {
+        fn sum<const N: usize>(bars: [&[f64]; 3], own: &Step<N>) -> f64 {
+            bars.iter().zip(own.parts()).map(|(bar, own)| inner(bar, own)).sum()
+        }
         if let ([one], [slope]) = (self.rates.as_slice(), &mut *slopes) {
-            let (_, own, [distance, since]) = one.step(from, to);
-            let [a, q, p] = own.parts();
-            *slope += distance * (inner(bars[0], a) + inner(bars[1], q)) + since * inner(bars[2], p);
+            *slope += match self.size {
+                ..3 => sum(bars, &one.slope::<{ Few::ENTRIES }>(a, from, to)),
+                _ => sum(bars, &one.slope::<{ Tiny::ENTRIES }>(a, from, to)),
+            };
         } else if self.size <= FEW {
             self.contract_whole::<{ FEW * FEW }>((from, to), bars, slopes);
         } else {
@@ -100,13 +123,11 @@ impl Block {
         for (i, slope) in slopes.iter_mut().enumerate() {
             let (mut all, mut derivative) = (still::<N>(), Step::<N>::zero(1));
             for (k, rate) in self.rates.iter().enumerate() {
-                let (step, mut own, [distance, since]) = rate.step(from, to);
+                let step: Tiny = rate.step(from, to);
                 let mut next = Step::zero(all.size * step.size);
                 add_product(&derivative, &step, &mut next);
                 if i == k {
-                    own.a.iter_mut().chain(&mut own.q).for_each(|value| *value *= distance);
-                    own.p.iter_mut().for_each(|value| *value *= since);
-                    add_product(&all, &own, &mut next);
+                    add_product(&all, &rate.slope(&step.a, from, to), &mut next);
                 }
                 derivative = next;
                 let mut next = Step::zero(all.size * step.size);
