@@ -5,11 +5,12 @@ use std::path::Path;
 use cagey::data::calendar;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
-use cagey::fitted::structure::is_dated;
+use cagey::fitted::structure::{is_dated, name_of_season};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
+use cagey::params::{Parameters, shown};
 use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d, Ticks};
 use cagey::{Error, Result};
 use rayon::prelude::*;
@@ -151,9 +152,7 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
     let total = curve(&axis.grid, &fitted.calibrated(total));
     let exact = fitted.exact("drawing components")?;
     let summands = fitted.kernel().summands();
-    // Of several series, every component is within one.
-    let title = |kernel: &Kernel| kernel.shape().trim_end_matches(" * same").to_string();
-    let titles: Vec<String> = summands.iter().map(|kernel| title(kernel)).collect();
+    let titles: Vec<String> = summands.iter().map(|kernel| title(kernel, is_dated(&fitted.schema))).collect();
     let curves: Vec<Curve> = (0..summands.len())
         .map(|i| {
             let part = exact.predict_component(i, &axis.standardised)?;
@@ -175,6 +174,20 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
         frame: Frame { title: "", x: &name_of_time(fitted), y: &name, ticks: axis.ticks, ..Frame::default() },
     }
     .save(path)
+}
+
+/// What a component is called: the shape of its kernel and its seasons, as there may be several of one shape.
+fn title(kernel: &Kernel, dated: bool) -> String {
+    // Of several series, every component is within one.
+    let mut text = kernel.shape().trim_end_matches(" * same").to_string();
+    for (name, parameter) in kernel.parameters() {
+        if name.rsplit('.').next() == Some("period") {
+            let period = parameter.values()[0];
+            let season = name_of_season(period).filter(|_| dated).map_or_else(|| shown(period), Into::into);
+            text += &format!(", period: {season}");
+        }
+    }
+    text
 }
 
 /// The name of the input along the axis.

@@ -16,6 +16,11 @@ const NAMED: [(&str, f64); 6] = [
     ("hour", 1.0 / (24.0 * 365.25)),
 ];
 
+/// The name of a season of dates whose period is so many years.
+pub fn name_of_season(period: f64) -> Option<&'static str> {
+    NAMED.iter().find(|(_, years)| (period / years - 1.0).abs() < 1e-6).map(|(name, _)| *name)
+}
+
 /// What the text asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::fitted) struct Asked {

@@ -21,7 +21,7 @@ mod scales;
 mod season;
 mod single;
 
-pub use asked::AUTO;
+pub use asked::{AUTO, name_of_season};
 pub(super) use asked::{Asked, asked};
 pub(super) use bounds::{bound, unbound};
 pub(super) use extend::{Link, extend};
