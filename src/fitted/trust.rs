@@ -15,6 +15,8 @@ const MOST_HELD_OUT: usize = 1000;
 const MOST_LEFT_OUT: usize = 2000;
 /// R² of `n` rows that is below 0 by more than this, divided by √n, is not due to chance.
 const CHANCE: f64 = 2.0;
+/// The share of the least noise variance below which mean squared errors are those of rounding.
+const ROUNDING: f64 = 0.01;
 /// Most training rows whose residuals are drawn together: 32 MB of them.
 const MOST_TOGETHER: usize = 10_000;
 
@@ -114,7 +116,7 @@ impl Fitted {
         // Rows in another order than the table's say nothing about its order.
         let order = closed.in_order().then_some(rows.as_slice());
         let mut diagnosis = self.judged((&left.y, &left.predictions), &rows, (&x, order), &draws);
-        if self.is_noiseless() {
+        if self.is_noiseless() && (diagnosis.verdict == Verdict::Hold || self.is_rounding(left, &rows)) {
             // What is left are rounding errors and gaps of the rows, which have shapes of their own.
             diagnosis.findings.clear();
             if diagnosis.verdict == Verdict::Hold {
@@ -190,6 +192,13 @@ impl Fitted {
         if diagnosis.verdict == Verdict::Hold && r2 < -CHANCE / n.sqrt() {
             diagnosis.verdict = Verdict::Worse;
         }
+    }
+
+    /// Whether rows are left out with errors that are a small part of the least noise.
+    fn is_rounding(&self, left: &LeftOut, rows: &[usize]) -> bool {
+        let square = |row: &usize| Some((self.data.y.get(*row)? - left.marginals.mean.get(*row)?).powi(2));
+        let squares: Option<f64> = rows.iter().map(square).sum();
+        squares.is_some_and(|squares| squares < ROUNDING * rows.len() as f64 * self.noise().unwrap_or_default())
     }
 
     /// Whether the noise was learned, and is the least that it may be.

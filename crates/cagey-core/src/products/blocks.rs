@@ -60,7 +60,7 @@ impl BlockSparse {
         false
     }
 
-    /// Sᵀ Z `[i, t]` for `z [m, t]`, in the given type. On the CPU nothing else has the size of Z.
+    /// Sᵀ Z `[i, t]` for `z [m, t]`, in the given type, summed in f64 on the CPU without a product of Z's size.
     ///
     /// # Errors
     /// What reading tensors reports.

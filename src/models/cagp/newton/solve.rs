@@ -10,6 +10,7 @@ use super::sites::{Sites, largest};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
+use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
 use crate::solvers::itergp::Stop;
 use crate::solvers::policies::{Actor, Policy, SolveState};
@@ -228,6 +229,9 @@ impl Problem<'_> {
             return Err(Error::NotFinite("the posterior of Newton's method".into()));
         };
         let report = NewtonReport { residual, scale, flat: sites.flat() as f64 / space.n as f64, ..report };
+        if self.observed.rule == SiteRule::Mode {
+            return Ok(Found { actions: space.actions, sites, small, report });
+        }
         let (sites, small) = Fixed::new(&self.observed, space.numbers(), &space, 0.0)?.averaged((sites, small))?;
         Ok(Found { actions: space.actions, sites, small, report })
     }
