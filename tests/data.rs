@@ -296,17 +296,9 @@ fn dates_become_decimal_years() {
                 2024-01-01T01:00:00+01:00,1\n2024-07-02T00:00:00Z,1\n1900-03-01,1\n2000-03-01,1\n";
     let (schema, data) = read(text, &dates).unwrap();
     assert_eq!(schema.features[0].encoding, Encoding::Date);
-    let expected = [
-        2023.0,
-        2023.5,
-        2024.5,
-        2024.0 + 365.75 / 366.0,
-        2000.0 - 0.5 / 86_400.0 / 365.0,
-        2024.0,
-        2024.5,
-        1900.0 + 59.0 / 365.0,
-        2000.0 + 60.0 / 366.0,
-    ];
+    // Days since the first of January 2000.
+    let expected = [8401.0, 8583.5, 8949.0, 9131.75, -0.5 / 86_400.0, 8766.0, 8949.0, -36_465.0, 60.0]
+        .map(|d| 2000.0 + d / 365.25);
     for (got, expected) in data.x.iter().zip(expected) {
         assert!((got - expected).abs() < 1e-9, "{got} {expected}");
     }
@@ -1174,27 +1166,23 @@ mod as_people_have_them {
 
     #[test]
     fn dates_in_many_forms() {
-        let year = |month: f64| 1949.0 + month;
-        assert_eq!(values(&["1949-01", "1949-02", "1949-12"], &usual()), [0.0, 31.0, 334.0].map(|d| year(d / 365.0)));
-        assert_eq!(
-            values(&["1960Q1", "1961-Q3", "Q4 1963"], &usual()),
-            [1960.0, 1961.0 + 181.0 / 365.0, 1963.0 + 273.0 / 365.0]
-        );
-        let first = [0.0, 30.0 / 365.0, 31.0 / 365.0].map(year);
+        // 1949 begins 18,627 days before 2000, 1960 14,610 days.
+        let year = |day: f64| 2000.0 + (day - 18_627.0) / 365.25;
+        assert_eq!(values(&["1949-01", "1949-02", "1949-12"], &usual()), [0.0, 31.0, 334.0].map(year));
+        let quarters = [0.0, 366.0 + 181.0, 366.0 + 365.0 + 365.0 + 273.0].map(|d| 2000.0 + (d - 14_610.0) / 365.25);
+        assert_eq!(values(&["1960Q1", "1961-Q3", "Q4 1963"], &usual()), quarters);
+        let first = [0.0, 30.0, 31.0].map(year);
         assert_eq!(values(&["01/01/1949", "01/31/1949", "02/01/1949"], &usual()), first);
         assert_eq!(values(&["01/01/1949", "31/01/1949", "01/02/1949"], &usual()), first);
         assert_eq!(values(&["01.01.1949", "31.1.1949", "1.2.1949"], &usual()), first);
         assert_eq!(values(&["1 Jan 1949", "January 31, 1949", "1949/02/01"], &usual()), first);
-        assert_eq!(values(&["Jan 1949", "Feb-1949", "1949 Mar"], &usual())[1], year(31.0 / 365.0));
-        assert_eq!(
-            values(&["1/1/1949 12:00", "1/31/1949 6:00 PM", "2/1/1949 12:00 AM"], &usual())[1],
-            year(30.75 / 365.0)
-        );
+        assert_eq!(values(&["Jan 1949", "Feb-1949", "1949 Mar"], &usual())[1], year(31.0));
+        assert_eq!(values(&["1/1/1949 12:00", "1/31/1949 6:00 PM", "2/1/1949 12:00 AM"], &usual())[1], year(30.75));
         let open = column(&["01/02/1949", "02/03/1949", "03/04/1949"]);
         refused(&open, &usual(), &["row 2, column `x`", "`01/02/1949`", "day or its month first", "date_order"]);
         let asked = |order| read(&open, &ReadOptions { date_order: Some(order), ..usual() }).unwrap().1.x[0];
-        assert_eq!(asked(DateOrder::Day), year(31.0 / 365.0));
-        assert_eq!(asked(DateOrder::Month), year(1.0 / 365.0));
+        assert_eq!(asked(DateOrder::Day), year(31.0));
+        assert_eq!(asked(DateOrder::Month), year(1.0));
         refused(column(&["31/01/1949", "30/01/1949", "01/13/1949"]), &usual(), &["row 4", "with the day first"]);
         refused(column(&["1/31/49", "2/3/50"]), &usual(), &["row 2", "two digits of its year"]);
         // The order that the training data told holds for later tables.
@@ -1202,7 +1190,7 @@ mod as_people_have_them {
         assert_eq!(schema.features[0].encoding, Encoding::DayFirst);
         let later = Folder::new();
         let later = read_with_schema(later.file("p.csv", "x\n01/02/1949\n"), &schema, &options(), false).unwrap();
-        assert_eq!(later.x, [year(31.0 / 365.0)]);
+        assert_eq!(later.x, [year(31.0)]);
     }
 
     #[test]
@@ -1316,9 +1304,11 @@ fn a_table_in_memory_reads_as_the_file_with_its_cells() {
 #[test]
 fn dates_go_on_as_the_calendar_does() {
     use cagey::data::calendar::{Step, written};
+    // Days since the first of January 2000.
+    let date = |days: f64| 2000.0 + days / 365.25;
     let year = |year: i32, days: i32| {
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        f64::from(year) + f64::from(days) / if leap { 366.0 } else { 365.0 }
+        let before = [(1900, -36_524), (2023, 8401), (2024, 8766)].into_iter().find(|(y, _)| *y == year);
+        date(f64::from(before.unwrap().1 + days))
     };
     // Days before the first of January, February, …, of a leap year.
     let months: Vec<f64> = [0, 31, 60, 91, 121].iter().map(|days| year(2024, *days)).collect();
@@ -1327,10 +1317,10 @@ fn dates_go_on_as_the_calendar_does() {
     assert_eq!(next(&months, 9)[6..], ["2024-12-01", "2025-01-01", "2025-02-01"]);
     let ends = [year(2023, 364), year(2024, 30), year(2024, 59)];
     assert_eq!(next(&ends, 3), ["2024-03-31", "2024-04-30", "2024-05-31"]);
-    assert_eq!(next(&[1999.0, 2000.0, 2001.0], 2), ["2002-01-01", "2003-01-01"]);
+    assert_eq!(next(&[-365.0, 0.0, 366.0].map(date), 2), ["2002-01-01", "2003-01-01"]);
     assert_eq!(next(&[year(1900, 57), year(1900, 58)], 2), ["1900-03-01", "1900-03-02"]);
     assert_eq!(next(&[year(2024, 51), year(2024, 58)], 1), ["2024-03-06"]);
-    let hour = |h: f64| 2024.0 + (59.0 + h / 24.0) / 366.0;
+    let hour = |h: f64| date(8766.0 + 59.0 + h / 24.0);
     assert_eq!(next(&[hour(22.5), hour(23.0), hour(23.5)], 2), ["2024-03-01T00:00:00", "2024-03-01T00:30:00"]);
     assert_eq!(Step::of(&[2000.0, 2000.0]), None);
 }
@@ -1345,8 +1335,8 @@ fn axes_of_dates_have_round_dates() {
     };
     assert_eq!(labels(1949.0, 1962.9, 7), ["1950", "1952", "1954", "1956", "1958", "1960", "1962"]);
     assert_eq!(labels(2019.99, 2020.9, 4), ["2020-01", "2020-04", "2020-07", "2020-10"]);
-    let day = 1.0 / 366.0;
-    // The first of January 2024 was a Monday.
+    let day = 1.0 / 365.25;
+    // The first of January 2024 was a Monday, and is 2024.0.
     assert_eq!(labels(2024.0, 2024.0 + 20.0 * day, 4), ["2024-01-01", "2024-01-08", "2024-01-15"]);
     assert_eq!(labels(2024.0 - 0.1 * day, 2024.0 + 2.1 * day, 3), ["2024-01-01", "2024-01-02", "2024-01-03"]);
     assert_eq!(labels(2024.0, 2024.0 + 0.6 * day, 3), ["01-01 00:00", "01-01 06:00", "01-01 12:00"]);

@@ -1,11 +1,19 @@
 //! Dates after those of a series, and round dates of an axis: months and years as the calendar has them, not as so many
 //! days.
 //!
-//! Dates are decimal years in tables. Conversions between days and dates are those of the proleptic Gregorian calendar
+//! Dates are decimal years in tables: years of 365.25 days, of which the first of January 2000 is 2000.0. So a day and a
+//! week are the same part of every year, and seasons of both keep their phase; a date is less than a day of a century
+//! away from the year that the calendar has. Conversions between days and dates are those of the proleptic Gregorian calendar
 //! (Hinnant 2021, *chrono-compatible low-level date algorithms*).
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
+
+/// Days of a year in tables.
+pub const YEAR: f64 = 365.25;
+
+/// Days from 1970 to 2000.
+const ORIGIN: i64 = 10_957;
 
 /// The distance between the dates of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,19 +142,21 @@ fn median_gap(sorted: &[i64]) -> i64 {
 
 /// Seconds since 1970 of a decimal year.
 fn seconds(year: f64) -> i64 {
-    let whole = year.floor();
-    let first = days(whole as i64, 1, 1);
-    let length = days(whole as i64 + 1, 1, 1) - first;
-    DAY * first + ((year - whole) * (length * DAY) as f64).round() as i64
+    DAY * ORIGIN + ((year - 2000.0) * YEAR * DAY as f64).round() as i64
 }
 
 /// The decimal year of seconds since 1970, as tables have it.
 fn decimal(second: i64) -> f64 {
-    let date = Civil::of(second);
-    let first = days(date.year, 1, 1);
-    let length = days(date.year + 1, 1, 1) - first;
-    let day = (second.div_euclid(DAY) - first) as f64 + date.second as f64 / DAY as f64;
-    date.year as f64 + day / length as f64
+    of_days(second.div_euclid(DAY), second.rem_euclid(DAY) as f64)
+}
+
+/// The decimal year of a date and seconds of its day.
+pub(super) fn decimal_year([year, month, day]: [i64; 3], seconds: f64) -> f64 {
+    of_days(days(year, month, day), seconds)
+}
+
+fn of_days(since_1970: i64, seconds: f64) -> f64 {
+    2000.0 + ((since_1970 - ORIGIN) as f64 + seconds / DAY as f64) / YEAR
 }
 
 /// Days since 1970 of a date.

@@ -22,7 +22,7 @@ pub enum Encoding {
     Flag,
     /// The name of a month as its number: `Jan` is 1.
     Month,
-    /// A date or date-time as a decimal year, exact in leap years.
+    /// A date or date-time as a [decimal year](crate::data::calendar).
     Date,
     /// The same, with the day first in `01/02/1949`.
     DayFirst,

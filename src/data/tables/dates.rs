@@ -4,6 +4,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::{Timestamp, tz::Offset};
 
 use super::options::DateOrder;
+use crate::data::calendar;
 
 /// A date as a decimal year.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,12 +159,11 @@ pub(super) fn month(text: &str) -> Option<i8> {
     NAMES.iter().position(named).map(|at| at as i8 + 1)
 }
 
-/// `year + (days since 1 January) / (365 or 366)`.
+/// The decimal year of a time.
 fn decimal_year(when: DateTime) -> f64 {
     let seconds = f64::from(when.hour()) * 3600.0
         + f64::from(when.minute()) * 60.0
         + f64::from(when.second())
         + f64::from(when.subsec_nanosecond()) * 1e-9;
-    let days = f64::from(when.day_of_year() - 1) + seconds / 86_400.0;
-    f64::from(when.year()) + days / f64::from(when.days_in_year())
+    calendar::decimal_year([when.year().into(), when.month().into(), when.day().into()], seconds)
 }

@@ -1,5 +1,6 @@
 //! The text that asks for structural kernels, and the seasons named in it.
 
+use crate::data::calendar::YEAR;
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
 
@@ -11,9 +12,9 @@ const NAMED: [(&str, f64); 6] = [
     ("year", 1.0),
     ("quarter", 0.25),
     ("month", 1.0 / 12.0),
-    ("week", 7.0 / 365.25),
-    ("day", 1.0 / 365.25),
-    ("hour", 1.0 / (24.0 * 365.25)),
+    ("week", 7.0 / YEAR),
+    ("day", 1.0 / YEAR),
+    ("hour", 1.0 / (24.0 * YEAR)),
 ];
 
 /// The name of a season of dates whose period is so many years.

@@ -2,6 +2,7 @@
 
 use super::single::{along, inputs};
 use crate::advice::Advice;
+use crate::data::calendar::YEAR;
 use crate::data::{Encoding, Schema};
 use crate::fitted::alternatives::{further, median_gap, periods, repeats, span};
 use crate::models::Observations;
@@ -10,7 +11,7 @@ use crate::models::gp_model::GpModel;
 use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Parts of a year that a calendar has, in years: the year, the week, the day.
-const CALENDAR: [f64; 3] = [1.0, 7.0 / 365.25, 1.0 / 365.25];
+const CALENDAR: [f64; 3] = [1.0, 7.0 / YEAR, 1.0 / YEAR];
 
 /// A wave is a harmonic of a season up to this number.
 const HARMONICS: u32 = 6;
