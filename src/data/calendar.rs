@@ -151,6 +151,7 @@ fn decimal(second: i64) -> f64 {
 }
 
 /// The decimal year of a date and seconds of its day.
+#[cfg(feature = "table")]
 pub(super) fn decimal_year([year, month, day]: [i64; 3], seconds: f64) -> f64 {
     of_days(days(year, month, day), seconds)
 }
