@@ -42,7 +42,8 @@ def main():
         all = np.array([list(scores(command, table, seed)) for seed in range(int(seeds))])
         (default, before, auto, after), differences = all.mean(axis=0), all[:, 2] - all[:, 0]
         each = " ".join(f"{difference:+.3f}" for difference in differences)
-        print(f"{name} ({table.shape[1] - 1}): {default:.3f} in {before:.0f} s, auto {auto:.3f} in {after:.0f} s, {each}", flush=True)
+        said = f"{default:.3f} in {before:.0f} s, auto {auto:.3f} in {after:.0f} s, {each}"
+        print(f"{name} ({table.shape[1] - 1}): {said}", flush=True)
 
 
 main()

@@ -168,7 +168,8 @@ def main():
         for name, runs in found.items():
             wall, cpu, memory = (median(run[key] for run in runs) for key in ("wall", "cpu", "memory"))
             away = max(abs(run["value"] / found["cagey"][0]["value"] - 1) for run in runs)
-            print(f"{case} {n} {name}: {wall:.4g} s, processor {cpu:.4g} s, {memory:.0f} MB, off by {away:.1e}", flush=True)
+            figures = f"{wall:.4g} s, processor {cpu:.4g} s, {memory:.0f} MB, off by {away:.1e}"
+            print(f"{case} {n} {name}: {figures}", flush=True)
 
 
 if __name__ == "__main__":

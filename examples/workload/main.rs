@@ -322,7 +322,8 @@ fn ncgp_learned(options: &Options) -> Result<Step> {
     model_step(options, Cagp::boxed(prior, likelihood, actions), data)
 }
 
-/// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise variance 0.1, or at `--expression`.
+/// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise variance 0.1, or at
+/// `--expression`.
 fn model_step(options: &Options, model: impl Model + 'static, data: Observations) -> Result<Step> {
     let compute = options.compute();
     let batch = data.batch(&Scope::new(compute)?);

@@ -11,7 +11,8 @@ use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, vectorised, widened, with_real};
 use crate::threads::{self, GRAIN};
 
-/// Sᵀ Z `[i, t]` in the type `to`, from the non-zeros `values` `[n]` of S, the boundaries of its blocks, and Z `[n, t]`.
+/// Sᵀ Z `[i, t]` in the type `to`, from the non-zeros `values` `[n]` of S, the boundaries of its blocks, and Z
+/// `[n, t]`.
 pub fn block_sums(values: Tensor<1>, z: Tensor<2>, offsets: &[usize], to: DType) -> Result<Tensor<2>> {
     apply2(BlockSums { offsets: offsets.to_vec(), to }, values, z)
 }
