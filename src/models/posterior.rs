@@ -178,6 +178,12 @@ pub struct Influence {
     pub unknown: Option<String>,
 }
 
+impl Influence {
+    pub(super) fn unknown(why: &str) -> Self {
+        Self { unknown: Some(why.into()), ..Self::default() }
+    }
+}
+
 /// A posterior that predicts each of its rows from all others in closed form, with the hyperparameters as they are.
 pub trait LeaveOneOut: Sync {
     /// Means and variances of the targets y (not f) of the rows conditioned on, in the order of these rows.

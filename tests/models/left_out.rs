@@ -166,6 +166,30 @@ fn rows_left_out_of_the_training_are_predicted_as_by_trainings_without_them() {
 }
 
 #[test]
+fn rounding_errors_of_a_large_variance_are_no_influence() {
+    // The variance of a smooth function of low noise grows until K̂ is almost singular.
+    let (n, d, mut state) = (200, 3, 5);
+    let mut largest = 0.0_f64;
+    for phase in 0..6 {
+        let x: Vec<f64> = (0..n * d).map(|_| noise(&mut state)).collect();
+        let f = |x: &[f64]| 1.4 * (5.0 * x[0] + f64::from(phase)).sin() + 2.8 * x[1] * x[1] - 1.4 * x[2];
+        let y: Vec<f64> = x.chunks(d).map(|x| f(x) + 0.02 * noise(&mut state)).collect();
+        let (mean, count) = (y.iter().sum::<f64>() / n as f64, n as f64);
+        let sd = (y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let data = Observations::new(x, d, y.iter().map(|y| (y - mean) / sd).collect(), None).unwrap();
+        let (model, posterior) = trained("matern32(ard)", &data);
+        largest = largest.max(model.parameters().iter().map(|(_, p)| p.values()[0]).fold(0.0, f64::max));
+        let (none, influence) = (posterior.leave_one_out(), posterior.influence().unwrap().unwrap());
+        let mut first = none.clone();
+        first.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
+        first.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+        let [none, first] = [&none, &first].map(|left| scores(&data.y, left));
+        assert!(first[1] - none[1] < 0.05, "{phase}: {none:?} {first:?}");
+    }
+    assert!(largest > 1e6, "{largest}");
+}
+
+#[test]
 fn without_correlations_the_influence_is_that_of_least_squares() {
     let data = data(N, 1);
     let mut model = ExactGp::new(Kernel::parse("1e-12 * rbf(lengthscale=1)", 1).unwrap());

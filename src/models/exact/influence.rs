@@ -25,14 +25,18 @@ const ENOUGH: usize = 100;
 /// training.
 const MOST_PARAMETERS: usize = 100;
 const MOST_SLOPES: usize = 20_000;
-/// The step of finite differences in the raw parameters, which are mostly logarithms.
-const STEP: f64 = 1e-4;
+/// The step of central differences in the raw parameters, which are mostly logarithms: their error is about a
+/// hundredth. Shorter steps would measure rounding errors where a variance is large beside the noise.
+const STEP: f64 = 0.1;
+/// The largest share of a derivative's information that may be the difference between steps up and down.
+const ROUNDING: f64 = 0.1;
+/// The information of rounding errors that cannot matter.
+const NOTHING: f64 = 1e-3;
 /// A training that could lower its objective by more nats than this did not end at a minimum.
 const LEFT: f64 = 0.5;
 /// The least curvature of a direction in which a row moves the parameters, relative to the information that left-out
 /// predictions have about them.
 const LEAST: f64 = 0.01;
-
 /// The largest change, of a mean in standard deviations and of the logarithm of a variance. More is not of first order.
 const MOST: f64 = 2.0;
 
@@ -71,7 +75,9 @@ pub(super) fn influence(
         let mean = errors.zip(leverages).map(|(error, q)| error - error / (1.0 - q)).collect();
         return Ok(Influence { mean, ..Influence::default() });
     }
-    let slopes = slopes(model, data, left, &raw)?;
+    let Some(slopes) = slopes(model, data, left, &raw)? else {
+        return Ok(Influence::unknown("rounding errors hide what it changed"));
+    };
     let count = slopes.len();
     if count == 0 {
         return Ok(Influence::default());
@@ -119,26 +125,48 @@ pub(super) fn influence(
     if remains <= LEFT && finite {
         return Ok(found);
     }
-    Ok(Influence { unknown: Some("that training did not end at a minimum".into()), ..Influence::default() })
+    Ok(Influence::unknown("that training did not end at a minimum"))
 }
 
-/// Derivatives of left-out predictions. Parameters at a bound, and those that change nothing, cannot move.
-fn slopes(model: &ExactGp, data: &Observations, left: &Marginals, raw: &[f64]) -> Result<Vec<Slope>> {
+/// Derivatives of left-out predictions; none if rounding errors hide them. Parameters at a bound, and those that change
+/// nothing, cannot move.
+fn slopes(model: &ExactGp, data: &Observations, left: &Marginals, raw: &[f64]) -> Result<Option<Vec<Slope>>> {
     let bound: Vec<bool> =
         model.parameters().into_iter().flat_map(|(_, parameter)| parameter.free_at_bound()).collect();
-    let change = |to: &[f64], from: &[f64], of: fn(f64) -> f64| -> Vec<f64> {
-        to.iter().zip(from).map(|(to, from)| (of(*to) - of(*from)) / STEP).collect()
-    };
-    let slope = |place: usize| -> Result<Slope> {
-        let moved = shifted(model, raw, place, STEP)?.posterior(Compute::default(), data.clone())?.leave_one_out();
-        let mean = change(&moved.mean, &left.mean, |mean| mean);
-        Ok(Slope { place, mean, log_variance: change(&moved.variance, &left.variance, f64::ln) })
-    };
-    let all = (0..raw.len()).filter(|place| !bound[*place]).map(slope).collect::<Result<Vec<_>>>()?;
-    Ok(all.into_iter().filter(|slope| slope.information(left) > 0.0).collect())
+    let mut all = Vec::new();
+    for place in (0..raw.len()).filter(|place| !bound[*place]) {
+        let moved = |step: f64| -> Result<Marginals> {
+            Ok(shifted(model, raw, place, step)?.posterior(Compute::default(), data.clone())?.leave_one_out())
+        };
+        let (above, below) = (moved(STEP)?, moved(-STEP)?);
+        let slope = Slope::between(place, &below, &above, 2.0 * STEP);
+        let (up, down) = (Slope::between(place, left, &above, STEP), Slope::between(place, &below, left, STEP));
+        let doubt = up.minus(&down).information(left);
+        if doubt < ROUNDING * slope.information(left) {
+            all.push(slope);
+        } else if doubt > NOTHING {
+            return Ok(None);
+        }
+    }
+    Ok(Some(all))
 }
 
 impl Slope {
+    /// The change from one prediction to another that is a `step` away.
+    fn between(place: usize, from: &Marginals, to: &Marginals, step: f64) -> Self {
+        let pairs = |from: &[f64], to: &[f64], of: fn(f64) -> f64| -> Vec<f64> {
+            from.iter().zip(to).map(|(from, to)| (of(*to) - of(*from)) / step).collect()
+        };
+        let mean = pairs(&from.mean, &to.mean, |mean| mean);
+        Self { place, mean, log_variance: pairs(&from.variance, &to.variance, f64::ln) }
+    }
+
+    fn minus(&self, other: &Self) -> Self {
+        let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
+        let (mean, log_variance) = (less(&self.mean, &other.mean), less(&self.log_variance, &other.log_variance));
+        Self { place: self.place, mean, log_variance }
+    }
+
     /// The Fisher information that the left-out predictions have about the parameter.
     fn information(&self, left: &Marginals) -> f64 {
         let rows = self.mean.iter().zip(&self.log_variance).zip(&left.variance);
@@ -150,22 +178,22 @@ impl Slope {
 fn curvature(model: &ExactGp, data: &Observations, raw: &[f64], slopes: &[Slope]) -> Result<(Vec<f64>, Vec<f64>)> {
     let compute = Compute::default();
     let batch = data.batch(&Scope::new(compute)?);
-    let gradient = |place: usize, step: f64| -> Result<Vec<f64>> {
-        let all = fit::evaluate(&shifted(model, raw, place, step)?, compute, &batch)?.gradient;
+    let gradient = |model: &ExactGp| -> Result<Vec<f64>> {
+        let all = fit::evaluate(model, compute, &batch)?.gradient;
         Ok(slopes.iter().map(|slope| all[slope.place]).collect())
     };
     let count = slopes.len();
-    let (mut hessian, mut at) = (vec![0.0; count * count], vec![0.0; count]);
+    let mut hessian = vec![0.0; count * count];
     for (a, slope) in slopes.iter().enumerate() {
-        let (up, down) = (gradient(slope.place, STEP)?, gradient(slope.place, -STEP)?);
+        let moved = |step: f64| gradient(&shifted(model, raw, slope.place, step)?);
+        let (up, down) = (moved(STEP)?, moved(-STEP)?);
         for (b, (up, down)) in up.iter().zip(&down).enumerate() {
             let change = 0.5 * (up - down) / (2.0 * STEP);
             hessian[a * count + b] += change;
             hessian[b * count + a] += change;
-            at[b] += 0.5 * (up + down) / count as f64;
         }
     }
-    Ok((hessian, at))
+    Ok((hessian, gradient(model)?))
 }
 
 fn shifted(model: &ExactGp, raw: &[f64], place: usize, step: f64) -> Result<ExactGp> {
