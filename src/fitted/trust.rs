@@ -57,7 +57,7 @@ fn some(n: usize, most: usize) -> Vec<usize> {
 impl Fitted {
     /// Leave-one-out predictions of the training targets, in closed form; none for models without such a form. The
     /// effect of each row on the training of the hyperparameters is left out too, if the model knows its
-    /// [influence](crate::models::posterior::LeaveOneOut::influence).
+    /// [influence](crate::models::leave_one_out::LeaveOneOut::influence).
     ///
     /// # Errors
     /// Errors of that computation.

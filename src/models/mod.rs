@@ -20,6 +20,7 @@ pub mod experts;
 pub mod functions;
 mod interface;
 pub mod laplace;
+pub mod leave_one_out;
 mod observations;
 pub mod ordering;
 pub mod parts;

@@ -10,6 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::Observations;
 use super::functions::{Located, Normal, PathOptions, Paths, Pathwise};
+use super::leave_one_out::LeaveOneOut;
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -165,55 +166,6 @@ pub struct Uncertainty {
     pub mathematical: Option<Vec<f64>>,
     /// The rest `[n]`, which more computation can lower.
     pub computational: Option<Vec<f64>>,
-}
-
-/// What leaving each row out of the training of the hyperparameters changes in its left-out prediction, to first order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Influence {
-    /// Changes of the means `[n]`; empty if they are negligible or unknown.
-    pub mean: Vec<f64>,
-    /// Changes of the logarithms of the variances `[n]`; likewise.
-    pub log_variance: Vec<f64>,
-    /// Why they are unknown, if they are.
-    pub unknown: Option<String>,
-}
-
-impl Influence {
-    pub(super) fn unknown(why: &str) -> Self {
-        Self { unknown: Some(why.into()), ..Self::default() }
-    }
-}
-
-/// A posterior that predicts each of its rows from all others in closed form, with the hyperparameters as they are.
-pub trait LeaveOneOut: Sync {
-    /// Means and variances of the targets y (not f) of the rows conditioned on, in the order of these rows.
-    ///
-    /// # Errors
-    /// What computing them reports.
-    fn left_out(&self, data: &Observations) -> Result<Marginals>;
-
-    /// What leaving each row out of the training of the hyperparameters too would change. None if it is unknown.
-    ///
-    /// # Errors
-    /// What computing it reports.
-    fn influence(&self) -> Result<Option<&Influence>> {
-        Ok(None)
-    }
-
-    /// Draws standardised residuals from the model, row-major `[n, count]`, from independent standard normal numbers.
-    /// Their correlations are those that leaving out causes; if these are unknown, the residuals are independent.
-    /// `variance` is that of [`left_out`](Self::left_out).
-    ///
-    /// # Errors
-    /// What computing them reports.
-    fn residuals(&self, noise: Vec<f64>, _count: usize, _variance: &[f64]) -> Result<Vec<f64>> {
-        Ok(noise)
-    }
-
-    /// Whether the rows are in the order of the table.
-    fn in_order(&self) -> bool {
-        true
-    }
 }
 
 /// One sparse posterior of a weighted sum.

@@ -9,7 +9,8 @@ use super::CagpPosterior;
 use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::models::Observations;
-use crate::models::posterior::{LeaveOneOut, Marginals};
+use crate::models::leave_one_out::LeaveOneOut;
+use crate::models::posterior::Marginals;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 

@@ -15,8 +15,9 @@ use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
+use crate::models::leave_one_out::LeaveOneOut;
 use crate::models::posterior::{
-    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, several,
+    self, ComputationAware, Correlated, Joint, Marginals, Posterior, SavedPosterior, several,
 };
 use crate::models::prior::{Prior, repeated};
 use crate::products::{Anchors, BlockSparse, pair_sums};

@@ -129,7 +129,7 @@ pub trait ModelOptions: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether its posteriors [leave rows out](crate::models::posterior::LeaveOneOut) in closed form, for Gaussian
+    /// Whether its posteriors [leave rows out](crate::models::leave_one_out::LeaveOneOut) in closed form, for Gaussian
     /// targets.
     fn leaves_one_out(&self) -> bool {
         false
