@@ -25,6 +25,8 @@ const WORTH: f64 = 0.03;
 const WORTH_OF_FORECAST: f64 = 0.1;
 /// Standard errors that a gain exceeds.
 const SURE: f64 = 2.0;
+/// The least share of a gain that the rows have without the outer tenths: what a few rows gain is not found again.
+const SHARED: f64 = 0.5;
 
 /// Most rows of `d` columns that a trial takes. Work is limited and not time, so that a table gets the same advice on
 /// any machine.
@@ -206,13 +208,21 @@ impl Scores {
             return Some(gain(FORECASTS, &self.forecasts, &after.forecasts));
         }
         let what = if way == Way::LeftOut { LEFT_OUT } else { HALVES };
-        (mean(&rows) > WORTH.max(SURE * error)).then(|| gain(what, &self.rows, &after.rows))
+        let clear = mean(&rows) > WORTH.max(SURE * error) && inner_mean(&rows) > WORTH.max(SHARED * mean(&rows));
+        clear.then(|| gain(what, &self.rows, &after.rows))
     }
 }
 
 const LEFT_OUT: &str = "rows left out in turn";
 const HALVES: &str = "each half of the rows, predicted from the other half";
 const FORECASTS: &str = "forecasts of the last two fifths of the training rows";
+
+/// The mean of values without their outer tenths.
+fn inner_mean(values: &[f64]) -> f64 {
+    let (mut sorted, outer) = (values.to_vec(), values.len() / 10);
+    sorted.sort_unstable_by(f64::total_cmp);
+    mean(&sorted[outer..sorted.len() - outer])
+}
 
 /// The mean of values; 0 of none.
 fn mean(values: &[f64]) -> f64 {
