@@ -69,9 +69,7 @@ impl LeftOut {
         let began = std::time::Instant::now();
         let influence = closed.influence()?.cloned().unwrap_or_default();
         let seconds = began.elapsed().as_secs_f64();
-        let mut moved = none.clone();
-        moved.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
-        moved.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+        let moved = influence.applied(&none);
         let head = format!("{set:<16} {:>4} {:>4}", rows.n(), fitted.model.free_raw().len());
         println!("{head}  {:>22}  {}", "parameters as trained", scores(&rows.y, &none));
         let said = influence.unknown.unwrap_or_default();

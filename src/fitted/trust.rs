@@ -81,8 +81,7 @@ impl Fitted {
         } else if self.summary.iterations > 0
             && let Some(influence) = crate::threads::helped(|| closed.influence())?
         {
-            moved.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
-            moved.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+            moved = influence.applied(&marginals);
             unknown = influence.unknown.clone();
         }
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();

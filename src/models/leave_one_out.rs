@@ -16,6 +16,14 @@ pub struct Influence {
 }
 
 impl Influence {
+    /// Left-out predictions with these changes.
+    pub fn applied(&self, left: &Marginals) -> Marginals {
+        let mut moved = left.clone();
+        moved.mean.iter_mut().zip(&self.mean).for_each(|(mean, by)| *mean += by);
+        moved.variance.iter_mut().zip(&self.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+        moved
+    }
+
     pub(super) fn unknown(why: &str) -> Self {
         Self { unknown: Some(why.into()), ..Self::default() }
     }

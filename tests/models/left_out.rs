@@ -148,9 +148,7 @@ fn rows_left_out_of_the_training_are_predicted_as_by_trainings_without_them() {
     let none = posterior.leave_one_out();
     let influence = posterior.influence().unwrap().unwrap();
     assert_eq!(influence.unknown, None);
-    let mut first = none.clone();
-    first.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
-    first.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+    let first = influence.applied(&none);
     let mut refits = Marginals::default();
     for row in 0..n {
         let (others, mut model) = (without(&data, row), model.clone());
@@ -181,9 +179,7 @@ fn rounding_errors_of_a_large_variance_are_no_influence() {
         let (model, posterior) = trained("matern32(ard)", &data);
         largest = largest.max(model.parameters().iter().map(|(_, p)| p.values()[0]).fold(0.0, f64::max));
         let (none, influence) = (posterior.leave_one_out(), posterior.influence().unwrap().unwrap());
-        let mut first = none.clone();
-        first.mean.iter_mut().zip(&influence.mean).for_each(|(mean, by)| *mean += by);
-        first.variance.iter_mut().zip(&influence.log_variance).for_each(|(variance, by)| *variance *= by.exp());
+        let first = influence.applied(&none);
         let [none, first] = [&none, &first].map(|left| scores(&data.y, left));
         assert!(first[1] - none[1] < 0.05, "{phase}: {none:?} {first:?}");
     }
