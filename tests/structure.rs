@@ -48,6 +48,8 @@ fn several_seasons_are_found_and_no_more() {
         &found(&table(1200, 1.0, |t| 5.0 + 2.0 * workday(t) + (1.0 + workday(t)) * day(t) + noise(t))),
         &[24.0, 168.0],
     );
+    // The same where one wave of the week is larger than all others: one of 21 hours, beside that of the day.
+    near(&found(&table(2600, 1.0, |t| day(t) + 0.6 * (8.0 * TAU * t / 168.0).sin() + noise(t))), &[24.0, 168.0]);
     // Days of a week and of a year, with a trend.
     let daily = |t: f64| 0.001 * t + shape(TAU * t / 7.0) + 2.0 * shape(TAU * t / 365.25) + 2.0 * noise(t);
     near(&found(&table(1800, 1.0, daily)), &[7.0, 365.25]);

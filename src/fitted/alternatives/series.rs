@@ -22,6 +22,9 @@ const SHARE: f64 = 0.02;
 /// A season of up to so many times another is a whole number of these, if that is so many waves a span away.
 const NESTED: f64 = 10.0;
 const NEARBY: f64 = 0.3;
+/// A wave is taken for a harmonic of such a longer season where the shorter one is seen so many times: chance would
+/// hardly bring a wave as near to one.
+const OFTEN: f64 = 50.0;
 /// Waves that are looked at for one that stands out.
 const LOOKS: usize = 60;
 /// A wave is a harmonic of a season of up to so many times its period.
@@ -104,7 +107,15 @@ pub fn further(x: &[f64], y: &[f64], known: &[f64]) -> Option<f64> {
     let nested = known.iter().map(|period| (span / own / period).round() * period);
     let mut nested = nested.filter(|period| known.iter().all(|known| known < period && period / known < NESTED));
     let near = nested.find(|period| (span / period - own).abs() < NEARBY);
-    Some(near.unwrap_or_else(|| rest.whole(own, &x))).filter(|period| SEEN * period <= 1.001 * span)
+    // Where the days of a week differ, waves of 21 or 28 hours may be larger than that of the week.
+    let often = known.iter().filter(|period| span / *period >= OFTEN);
+    let mut longer = often.flat_map(|period| (2..=TIMES).map(move |times| (f64::from(times), f64::from(times) * period)));
+    let longer = longer.find(|(times, period)| {
+        let waves = own * period / span;
+        let nearest = waves.round();
+        nearest > 0.0 && nearest % times != 0.0 && (waves - nearest).abs() * span / period < NEARBY
+    });
+    Some(near.or(longer.map(|(_, period)| period)).unwrap_or_else(|| rest.whole(own, &x))).filter(|period| SEEN * period <= 1.001 * span)
 }
 
 /// The last rows along an input, if there are many.

@@ -42,12 +42,17 @@ pub(super) fn best<'a>(members: impl Iterator<Item = &'a Member>) -> f64 {
     members.map(Member::log_of_evidence).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Whether a plan adds to a model that is far behind the best so far, or to one that was left out for this reason.
-pub(super) fn is_hopeless(link: Option<Link>, members: &[Option<Trained>]) -> bool {
-    let Some(Link { of, adds: true }) = link else { return false };
+/// Whether a plan adds to a model that is far behind the best of its family so far, or to one that was left out for this
+/// reason. A family are the plans that begin at one another: a smooth curve has in itself what a plain trend with its
+/// season still lacks.
+pub(super) fn is_hopeless(k: usize, links: &[Option<Link>], members: &[Option<Trained>]) -> bool {
+    let Some(Link { of, adds: true }) = links[k] else { return false };
+    let first = |k: usize| std::iter::successors(Some(k), |k| links[*k].map(|link| link.of)).last();
     match &members[of] {
         Some(Ok((simpler, _))) => {
-            simpler.log_of_evidence() < best(members.iter().flatten().flatten().map(|(member, _)| member)) - HOPELESS
+            let family = members.iter().enumerate().filter(|(other, _)| first(*other) == first(k));
+            let family = family.flat_map(|(_, member)| member).flatten().map(|(member, _)| member);
+            simpler.log_of_evidence() < best(family) - HOPELESS
         }
         Some(Err(_)) => false,
         None => true,

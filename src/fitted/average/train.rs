@@ -98,7 +98,7 @@ pub(in crate::fitted) fn train(
         let levels = levels(&links);
         for level in 0..=levels.iter().copied().max().unwrap_or_default() {
             let of_level = (0..count).filter(|k| levels[*k] == level);
-            let (now, without): (Vec<usize>, Vec<usize>) = of_level.partition(|k| !is_hopeless(links[*k], &members));
+            let (now, without): (Vec<usize>, Vec<usize>) = of_level.partition(|k| !is_hopeless(*k, &links, &members));
             begun.fetch_add(without.len(), Ordering::Relaxed);
             let simpler = |k: usize| members[links[k]?.of].as_ref()?.as_ref().ok().map(|(simpler, _)| &simpler.fitted);
             let done = threads::apart(now.len(), |i| Ok(member(now[i], simpler(now[i]))))?;
