@@ -1,5 +1,7 @@
 //! Races of starts on some of the rows.
 
+use std::time::Duration;
+
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
@@ -36,4 +38,24 @@ fn rows_with_the_same_inputs_race_together_and_the_best_result_is_kept() {
     let applied = fallback.applied(&*start);
     assert_eq!(numbers(&*applied), numbers(&*model));
     assert_ne!(numbers(&*applied), numbers(&*start));
+}
+
+#[test]
+fn a_race_that_has_time_for_no_step_is_none() {
+    let data = waves(50);
+    for (kernel, d) in [("matern32", 1), ("matern32(ard)", 2)] {
+        let data = Observations::new(data.x[..100].to_vec(), d, data.y[..100 / d].to_vec(), None).unwrap();
+        let raced = |max_time: Option<Duration>| {
+            let config = TrainConfig { max_time, ..TrainConfig::while_it_pays() };
+            let mut model: Box<dyn GpModel> = Box::new(ExactGp::new(Kernel::parse(kernel, d).unwrap()));
+            let start = model.parameters().iter().map(|(_, p)| p.internal().to_vec()).collect::<Vec<_>>();
+            let compute = Compute::default();
+            let training = Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
+            let raced = race(&mut model, &Track { training, sampled: true }, &mut []).unwrap().is_some();
+            let moved = model.parameters().iter().zip(&start).any(|((_, p), start)| &p.internal() != start);
+            (raced, moved)
+        };
+        assert!(raced(None).0, "{kernel}");
+        assert_eq!(raced(Some(Duration::ZERO)), (false, false), "{kernel}");
+    }
 }

@@ -168,8 +168,8 @@ impl Display for Fallback {
 }
 
 /// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from two starts and leaves it at the better
-/// result. Does nothing if both starts would be the same, or if the training has no more steps than the short one from
-/// each start.
+/// result. Does nothing if both starts would be the same, if the training has no more steps than the short one from
+/// each start, or if one evaluation takes all the time that a race may.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
@@ -208,8 +208,14 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
             places.iter().for_each(|at| parameters[*at].1.put_internal(&[*short]));
         }
     }
+    if legs.came_to_nothing() {
+        return Ok(None);
+    }
     let mut own = Runner { name: "data's own", model: light, loss: None };
     own.loss = legs.run(&mut *own.model, shown, STEPS);
+    if legs.came_to_nothing() {
+        return Ok(None);
+    }
     // If the isotropic optimum already leads, it needs no further steps.
     if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
         other.loss = legs.run(&mut *other.model, shown, STEPS);
@@ -333,6 +339,13 @@ impl Legs<'_, '_, '_> {
             let _ = self.save();
         }
         self.count(&leg)
+    }
+
+    /// Whether the time was up with the first evaluation: then the starts cannot be told apart, and each further
+    /// evaluation is lost to the training. A checkpoint is for whole races only.
+    fn came_to_nothing(&self) -> bool {
+        let whole = self.track.training.config.checkpoint.is_some();
+        self.cut && !self.over && !whole && self.race.steps == 0
     }
 
     fn count(&mut self, leg: &Leg) -> Option<f64> {
