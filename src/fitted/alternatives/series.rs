@@ -19,11 +19,11 @@ const HARMONICS: u32 = 6;
 const OUT: f64 = 30.0;
 const APART: f64 = 4.0;
 const SHARE: f64 = 0.02;
-/// A season of up to so many times another is a whole number of these, if that is so many waves a span away.
-const NESTED: f64 = 10.0;
+/// A season of fewer times another is a whole number of these, if its wave is so many waves a span away.
+const NESTED: u32 = 10;
 const NEARBY: f64 = 0.3;
-/// A wave is taken for a harmonic of such a longer season where the shorter one is seen so many times: chance would
-/// hardly bring a wave as near to one.
+/// Other waves than the first are taken for those of such a season where the shorter one is seen so many times: chance
+/// would hardly bring a wave as near to one.
 const OFTEN: f64 = 50.0;
 /// Waves that are looked at for one that stands out.
 const LOOKS: usize = 60;
@@ -103,19 +103,22 @@ pub fn further(x: &[f64], y: &[f64], known: &[f64]) -> Option<f64> {
     let fine = rest.refined(*peak).0;
     let longer = (2..=TIMES).rev().map(|times| fine / f64::from(times));
     let own = longer.filter(|wave| *wave >= SEEN).find(|wave| stands_out(*wave)).unwrap_or(fine);
-    // Of a few waves of a longer season, the peak is broad: the shorter season fits in a whole number of times.
-    let nested = known.iter().map(|period| (span / own / period).round() * period);
-    let mut nested = nested.filter(|period| known.iter().all(|known| known < period && period / known < NESTED));
-    let near = nested.find(|period| (span / period - own).abs() < NEARBY);
-    // Where the days of a week differ, waves of 21 or 28 hours may be larger than that of the week.
-    let often = known.iter().filter(|period| span / *period >= OFTEN);
-    let mut longer = often.flat_map(|period| (2..=TIMES).map(move |times| (f64::from(times), f64::from(times) * period)));
-    let longer = longer.find(|(times, period)| {
-        let waves = own * period / span;
-        let nearest = waves.round();
-        nearest > 0.0 && nearest % times != 0.0 && (waves - nearest).abs() * span / period < NEARBY
-    });
-    Some(near.or(longer.map(|(_, period)| period)).unwrap_or_else(|| rest.whole(own, &x))).filter(|period| SEEN * period <= 1.001 * span)
+    let season = longer_season(own, known, span).unwrap_or_else(|| rest.whole(own, &x));
+    Some(season).filter(|season| SEEN * season <= 1.001 * span)
+}
+
+/// The longer season, a few times one that is known, of which a wave is the first or another harmonic. Of a few waves,
+/// the peak is broad, and the shorter season fits in a whole number of times. Of many, other harmonics may be larger:
+/// a week whose days differ has waves of 21 and 28 hours.
+fn longer_season(wave: f64, known: &[f64], span: f64) -> Option<f64> {
+    let several = known.iter().flat_map(|period| (2..NESTED).map(move |times| (f64::from(times), *period)));
+    let harmonic = |(times, period): (f64, f64)| {
+        let first = span / (times * period);
+        let number = (wave / first).round();
+        let other = span / period >= OFTEN && number > 0.0 && number % times != 0.0;
+        ((number == 1.0 || other) && (number * first - wave).abs() < NEARBY).then_some(times * period)
+    };
+    several.filter_map(harmonic).next()
 }
 
 /// The last rows along an input, if there are many.

@@ -208,17 +208,14 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
             places.iter().for_each(|at| parameters[*at].1.put_internal(&[*short]));
         }
     }
-    if legs.came_to_nothing() {
-        return Ok(None);
-    }
     let mut own = Runner { name: "data's own", model: light, loss: None };
     own.loss = legs.run(&mut *own.model, shown, STEPS);
-    if legs.came_to_nothing() {
-        return Ok(None);
-    }
     // If the isotropic optimum already leads, it needs no further steps.
     if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
         other.loss = legs.run(&mut *other.model, shown, STEPS);
+    }
+    if legs.came_to_nothing() {
+        return Ok(None);
     }
     let (mut lead, mut fallback) = (0.0, None);
     let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
@@ -300,7 +297,7 @@ struct Legs<'a, 'b, 'c> {
 impl Legs<'_, '_, '_> {
     /// Trains the model for at most so many steps and returns the loss at the end.
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
-        if self.over {
+        if self.over || self.came_to_nothing() {
             return None;
         }
         self.begun += 1;
