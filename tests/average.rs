@@ -16,6 +16,7 @@ use cagey::models::laplace::LaplaceOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
+use cagey::models::svgp::SvgpOptions;
 use cagey::train::{CheckpointPlan, Observer, Report, TrainConfig};
 use rayon::ThreadPoolBuilder;
 
@@ -545,6 +546,37 @@ fn beyond_rows_without_noise_the_kernel_of_the_highest_evidence_is_heard() {
     };
     let share = predictions.iter().zip(far.y.as_deref().unwrap()).filter(|row| held(*row)).count();
     assert!(share >= 36, "{share} of 40");
+}
+
+#[test]
+fn many_rows_of_classes_have_a_regression_of_labels_and_what_adds_to_it() {
+    let share = |i: usize, step: f64| (i as f64 * step).fract();
+    let x: Vec<f64> = (0..600).flat_map(|i| [share(i, 0.618_033_988_7), share(i, 0.754_877_666_2)]).collect();
+    let of = |spread: f64| {
+        let class = |(i, x): (usize, &[f64])| (4.0 * x[0] + spread * (share(i, 0.569_840_290_9) - 0.5)).floor();
+        let y = x.chunks(2).enumerate().map(class).map(|class| class.clamp(0.0, 3.0)).collect();
+        let data = Dataset::new(["a", "b"], x.clone()).unwrap().with_target("y", y).unwrap();
+        let model = SvgpOptions::default().inducing(10).into();
+        let asked =
+            Settings { kernel: OF_MODELS.into(), likelihood: "softmax(4)".into(), model, ..Settings::default() };
+        let config = TrainConfig::while_it_pays();
+        (fit(&data, asked, &config), data)
+    };
+    // Classes that are apart need no other model.
+    let (alone, data) = of(0.0);
+    assert!(alone.members().is_empty() && alone.settings.model.kind() == "label-regression");
+    assert!(alone.summary.chosen.as_ref().unwrap().contains("alone"));
+    let right = |fitted: &Fitted, data: &Dataset| {
+        let predicted = fitted.predict_targets(data).unwrap().into_iter().zip(data.y.as_ref().unwrap());
+        predicted.map(|(p, y)| p.log_density(*y)).sum::<f64>() / data.n as f64
+    };
+    assert!(right(&alone, &data) > -0.2);
+    let (mixed, data) = of(2.0);
+    let kinds: Vec<&str> = mixed.members().iter().map(|member| member.fitted.settings.model.kind()).collect();
+    assert!(kinds.len() == 2 && kinds.contains(&"label-regression") && kinds.contains(&"svgp"), "{kinds:?}");
+    assert!(mixed.summary.rows == 540 && right(&mixed, &data) > -1.2);
+    let loaded = Fitted::from_bytes(&mixed.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(right(&loaded, &data), right(&mixed, &data));
 }
 
 /// What trials choose for many rows whose target is `of` a heavy-tailed input and another one, with noise: how many

@@ -10,8 +10,8 @@ use cagey::linalg::dense::{congruence, product, solve, view, view_mut};
 use cagey::linalg::host::{HostOp, Vjp, apply1};
 use cagey::linalg::real::Real;
 use cagey::linalg::{
-    Factor, Projected, cholesky, cholesky_solve, eigh, jitter, logdet_from_cholesky, loo_nll, marginals, mvn_nll,
-    solve_lower, solve_lower_transposed, unpack_lower, whiten,
+    Factor, Projected, cholesky, cholesky_solve, eigh, jitter, logdet_from_cholesky, loo_means, loo_nll, marginals,
+    mvn_nll, solve_lower, solve_lower_transposed, unpack_lower, whiten,
 };
 use cagey::params::{Parameter, Unit};
 use cagey::scope::Scope;
@@ -263,6 +263,47 @@ fn mvn_nll_gradient_matches_the_inverse_at_size() {
             assert_eq!(diagonal[j], got[j * n + j]);
         }
     }
+}
+
+#[test]
+fn loo_means_are_those_of_refits() {
+    let (n, columns) = (7, 3);
+    let (k, r, noise) = (positive_definite(n, 21), numbers(n * columns, 22), vec![0.4; n]);
+    let device = Device::flex();
+    let (of_k, of_r) = (tensor(&k, [n, n], &device, DType::F64), tensor(&r, [n, columns], &device, DType::F64));
+    let got = values(loo_means(of_k, tensor(&noise, [n], &device, DType::F64), of_r).unwrap());
+    let a = add_diagonal(&k, &noise);
+    for i in 0..n {
+        let rest: Vec<usize> = (0..n).filter(|j| *j != i).collect();
+        let inner: Vec<f64> = rest.iter().flat_map(|p| rest.iter().map(|q| a[p * n + q]).collect::<Vec<_>>()).collect();
+        for c in 0..columns {
+            let own: Vec<f64> = rest.iter().map(|p| r[p * columns + c]).collect();
+            let weights = textbook_solve(&inner, &own, n - 1);
+            let mean: f64 = rest.iter().zip(&weights).map(|(p, weight)| k[i * n + p] * weight).sum();
+            close(&[got[i * columns + c]], &[mean], 1e-12);
+        }
+    }
+}
+
+#[test]
+fn loo_means_gradients_match_finite_differences() {
+    let (n, columns) = (6, 2);
+    let (k, r, noise) = (positive_definite(n, 23), numbers(n * columns, 24), vec![0.3; n]);
+    let of = |k: Tensor<2>, noise: Tensor<1>, r: Tensor<2>| weighted(loo_means(k, noise, r).unwrap());
+    let fixed = |device: &Device| {
+        (
+            tensor(&k, [n, n], device, DType::F64),
+            tensor(&noise, [n], device, DType::F64),
+            tensor(&r, [n, columns], device, DType::F64),
+        )
+    };
+    check_gradient(|k: Tensor<2>| of(symmetric(k.clone()), fixed(&k.device()).1, fixed(&k.device()).2), &k, [n, n]);
+    check_gradient(
+        |noise: Tensor<1>| of(fixed(&noise.device()).0, noise.clone(), fixed(&noise.device()).2),
+        &noise,
+        [n],
+    );
+    check_gradient(|r: Tensor<2>| of(fixed(&r.device()).0, fixed(&r.device()).1, r), &r, [n, columns]);
 }
 
 /// A squared-exponential kernel of points; every second point repeats the first.

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
+//! | `cagp`, `cggp`, `exact`, `experts`, `label_regression`, `laplace`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
 //! | `functions` | posteriors that are differentiated in their points: joint distributions, fantasies, sample paths |
 //! | `parts` | models made of parts of the rows, in one process or several |
@@ -19,6 +19,7 @@ pub mod exact;
 pub mod experts;
 pub mod functions;
 mod interface;
+pub mod label_regression;
 pub mod laplace;
 pub mod leave_one_out;
 mod observations;

@@ -9,6 +9,7 @@ use super::cagp::CagpOptions;
 use super::cggp::CgGpOptions;
 use super::exact::ExactOptions;
 use super::experts::ExpertsOptions;
+use super::label_regression::LabelRegressionOptions;
 use super::laplace::LaplaceOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
 use super::parts::Crew;
@@ -20,6 +21,7 @@ use super::swsgp::SwsgpOptions;
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry as Kernels;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
+use crate::likelihoods::{Likelihood, Support};
 use crate::suggest::nearest;
 
 /// A kind of model.
@@ -29,6 +31,8 @@ pub struct Row {
     pub name: &'static str,
     /// Whether it takes other likelihoods than the Gaussian.
     pub any_likelihood: bool,
+    /// Whether it is for classes alone.
+    pub classes: bool,
     /// Whether rows may stay distributed, each part on its rank.
     pub apart: bool,
     /// Full-batch training that can read rows from a shared source; each process loads only its part.
@@ -46,6 +50,7 @@ impl Row {
         Self {
             name: K::NAME,
             any_likelihood: K::ANY_LIKELIHOOD,
+            classes: K::CLASSES,
             apart: K::APART,
             reads: K::READS,
             read: read::<K>,
@@ -56,8 +61,23 @@ impl Row {
     /// The row of a kind of model.
     #[cfg(not(feature = "command"))]
     pub fn of<K: Kind>() -> Self {
-        let any_likelihood = K::ANY_LIKELIHOOD;
-        Self { name: K::NAME, any_likelihood, apart: K::APART, reads: K::READS, read: read::<K> }
+        let (any_likelihood, classes) = (K::ANY_LIKELIHOOD, K::CLASSES);
+        Self { name: K::NAME, any_likelihood, classes, apart: K::APART, reads: K::READS, read: read::<K> }
+    }
+}
+
+impl Row {
+    /// Whether the model is for such targets.
+    pub fn takes(&self, likelihood: &dyn Likelihood) -> bool {
+        if !self.classes {
+            return self.any_likelihood || likelihood.noise().is_some();
+        }
+        let latents = likelihood.latents();
+        let count = match likelihood.density().support(likelihood.auxiliary().neutral()) {
+            Support::Classes(count) => count,
+            _ => return false,
+        };
+        likelihood.parameters().is_empty() && (latents == count || (latents, count) == (1, 2))
     }
 }
 
@@ -80,6 +100,7 @@ impl Default for Models {
             Row::of::<SgprOptions>(),
             Row::of::<SparseGridOptions>(),
             Row::of::<LaplaceOptions>(),
+            Row::of::<LabelRegressionOptions>(),
             Row::of::<SvgpOptions>(),
             Row::of::<SwsgpOptions>(),
             Row::of::<CgGpOptions>(),
@@ -112,11 +133,10 @@ impl Models {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    /// The names of the models that take any likelihood and any number of columns, for messages.
-    pub fn that_take_any_likelihood(&self) -> String {
-        let any = self.rows.iter().filter(|row| row.any_likelihood && row.name != StateSpaceOptions::NAME);
-        let names: Vec<&str> = any.map(|row| row.name).collect();
-        names.join(" or ")
+    /// The names of the models that take a likelihood other than the Gaussian and any number of columns, for messages.
+    pub fn that_take(&self, likelihood: &dyn Likelihood) -> String {
+        let takes = |row: &&Row| row.takes(likelihood) && row.name != StateSpaceOptions::NAME;
+        self.rows.iter().filter(takes).map(|row| row.name).collect::<Vec<_>>().join(" or ")
     }
 
     /// The options that settings or a file hold.

@@ -70,6 +70,16 @@ fn slopes_of_softmax_agree_with_differences_at_every_width() {
 }
 
 #[test]
+fn softmax_without_variance_is_that_of_a_small_one() {
+    let mean = [1.3, -0.4, 0.2, -7.0];
+    let ((none, slopes), (small, of_small)) = (softmax(1, &mean, &[0.0; 4]), softmax(1, &mean, &[1e-9; 4]));
+    assert!((none - small).abs() < 1e-7, "{none} {small}");
+    assert!(slopes.len() == 8 && slopes.iter().zip(&of_small).all(|(a, b)| (a - b).abs() < 1e-7), "{slopes:?}");
+    let p = |variance: f64| Softmax::new(4).predict(&mean, &[variance; 4], None).unwrap().probabilities().unwrap();
+    assert!(p(0.0).iter().zip(p(1e-9)).all(|(a, b)| (a - b).abs() < 1e-7));
+}
+
+#[test]
 fn softmax_holds_at_any_width() {
     for variance in [1e3, 1e8, 1e18, 1e100, 1e300] {
         // Two classes of equal width depend on the sign of a difference only; a common shift changes nothing.

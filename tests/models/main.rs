@@ -7,6 +7,7 @@ mod aggregation;
 mod cagp;
 mod experts;
 mod federation;
+mod label_regression;
 mod laplace;
 mod left_out;
 mod newton;

@@ -133,7 +133,8 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
 #[test]
 fn every_model_keeps_its_promises() {
     let choices = choices();
-    for row in Registry::default().models.rows() {
+    // Models of classes have a file of their own.
+    for row in Registry::default().models.rows().iter().filter(|row| !row.classes) {
         assert!(choices.iter().any(|choice| choice.kind() == row.name), "{} is not tested", row.name);
     }
     for choice in choices {

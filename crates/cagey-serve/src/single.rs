@@ -96,15 +96,17 @@ impl Single {
         let auxiliary = auxiliary.map(|values| self.of_rows(values, rows)).transpose()?;
         let scaled = self.units.input_scale.apply(x)?;
         let auxiliary = |row: usize| auxiliary.as_ref().map(|auxiliary| auxiliary[row]);
-        let functions = match &self.posterior {
-            Posterior::Apart(functions) => functions,
+        let each: Vec<Vec<Moments>> = match &self.posterior {
+            Posterior::Apart(functions) => {
+                let each = functions.iter().map(|function| function.moments(&scaled).map_err(Error::Data));
+                each.collect::<Result<_>>()?
+            }
+            Posterior::Scores(scores) => scores.moments(&scaled),
             Posterior::Together(together) => {
                 let each = together.moments(&scaled).into_iter().enumerate();
                 return each.map(|(row, moments)| self.of_classes(row, moments, auxiliary(row))).collect();
             }
         };
-        let each = functions.iter().map(|function| function.moments(&scaled).map_err(Error::Data));
-        let each = each.collect::<Result<Vec<Vec<Moments>>>>()?;
         (0..rows)
             .map(|row| {
                 let of: Vec<Moments> = each.iter().map(|latent| latent[row]).collect();

@@ -13,6 +13,7 @@ use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::experts::ExpertsOptions;
+use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::sgpr::SgprOptions;
@@ -216,6 +217,14 @@ fn every_likelihood() {
 }
 
 #[test]
+fn a_regression_of_two_labels() {
+    for likelihood in ["bernoulli", "bernoulli(probit)"] {
+        let fitted = fit(&targets(likelihood), likelihood, LabelRegressionOptions::default(), "matern32(ard)");
+        same(&fitted, likelihood);
+    }
+}
+
+#[test]
 fn classes_whose_functions_are_correlated() {
     // The common shift is left out of three functions; four take a lattice.
     for classes in [2, 3, 4] {
@@ -226,6 +235,7 @@ fn classes_whose_functions_are_correlated() {
         };
         fit(SvgpOptions::default().inducing(8).into(), "svgp");
         fit(LaplaceOptions::default().into(), "laplace");
+        fit(LabelRegressionOptions::default().into(), "labels");
         fit(CagpOptions::default().actions(9).into(), "cagp");
         fit(CagpOptions::default().actions(9).policy(ActionPolicy::Cg).into(), "cagp, cg");
     }

@@ -210,15 +210,22 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     if bytes > LARGE {
         report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));
     }
-    let (step, steps) = (plan.cost()?.seconds, config.steps as f64 * config.restarts.count as f64);
-    let all = step * steps * plan.models() as f64 / plan.together() as f64;
+    let all = plan.seconds(config)?;
     if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         let minutes = (all / 60.0).ceil();
         let cools = config.cooling.as_ref().is_some_and(|cooling| cooling.steps < config.steps);
         let about = if config.early_stopping.is_some() || cools { "at most" } else { "about" };
-        report::say(&format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps{limit}"));
+        let what = match plan.is_of_kinds() {
+            true => format!("An average of {} models: {about} {minutes:.0} min", plan.models()),
+            false => {
+                let steps = config.steps * config.restarts.count;
+                let step = all * plan.together() as f64 / (plan.models() * steps) as f64;
+                format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps")
+            }
+        };
+        report::say(&format!("{what}{limit}"));
         plan.shorter().iter().for_each(|advice| report::say(&settings::words(advice)));
     }
     Ok(())

@@ -163,6 +163,9 @@ impl Fit {
             }
             None if !saved && self.model.averages_models(likelihood, rows, &self.training) => {
                 let short = self.training.max_time.is_some_and(|time| time < FOR_TRIALS);
+                if !likelihood.starts_with("gaussian") {
+                    report::say("many rows of classes: label-regression, and svgp where it may add to that (--model)");
+                }
                 self.model.with(None, Some(if short { UNTRIED_MODELS } else { OF_MODELS }.into()))
             }
             None => self.model.clone(),

@@ -17,6 +17,7 @@ use cagey::models::options::{Kind, ModelChoice};
 use cagey::models::registry::{Row, usual};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::state_space::{StateSpaceGp, StateSpaceOptions};
+use cagey::models::svgp::SvgpOptions;
 use clap::{Args, ValueEnum};
 use device::DeviceOptions;
 use given::{MeanName, belief, initial, interval};
@@ -114,7 +115,8 @@ fn kernel_help() -> String {
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
   positive target; average(models): of sgpr and experts, for many rows, with
-  the logarithm or transformed inputs where trials gain by them
+  the logarithm or transformed inputs where trials gain by them; of classes,
+  of label-regression and svgp
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
   matern12
@@ -179,11 +181,19 @@ impl ModelOptions {
     }
 
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
-    /// exact model and few enough for a sparse one.
+    /// exact model, or Laplace's approximation of classes, and few enough for the models of the average and the time.
     pub fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
         let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
-        let sparse = self.kind(likelihood, rows).is_ok_and(|row| row.name == SgprOptions::NAME);
-        open && likelihood.starts_with("gaussian") && sparse
+        let usual = |name: &str| self.kind(likelihood, rows).is_ok_and(|row| row.name == name);
+        open && match likelihood.split('(').next() {
+            Some("gaussian") => usual(SgprOptions::NAME),
+            Some("softmax" | "bernoulli") => {
+                let time = training.max_time.map_or(f64::INFINITY, |time| time.as_secs_f64());
+                let many = average::OF_LABELS.contains(&rows) && average::seconds_of_labels(rows) < time;
+                usual(SvgpOptions::NAME) && many
+            }
+            _ => false,
+        }
     }
 
     /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked.

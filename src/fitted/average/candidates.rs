@@ -1,12 +1,16 @@
 //! The models that an average consists of.
 
+use std::ops::RangeInclusive;
+
 use super::transforms::warped;
 use crate::data::{Dataset, Schema, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
 use crate::models::experts::ExpertsOptions;
-use crate::models::options::ModelChoice;
+use crate::models::label_regression::LabelRegressionOptions;
+use crate::models::options::{Kind, ModelChoice};
 use crate::models::sgpr::SgprOptions;
+use crate::models::svgp::SvgpOptions;
 
 /// The text that stands for a kernel and asks for an average over kernels.
 pub const AVERAGE: &str = "average";
@@ -22,6 +26,10 @@ const PLAIN_MODELS: &str = "average(models,log=false)";
 
 /// The same without any trial of transforms, where time is short.
 pub const UNTRIED_MODELS: &str = "average(models,trials=false)";
+
+/// The numbers of rows of classes from which on a regression of labels predicts well, and up to which it takes less
+/// than a minute.
+pub const OF_LABELS: RangeInclusive<usize> = 1_000..=20_000;
 
 /// What an average consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +48,19 @@ pub(in crate::fitted) enum Asked {
     Untried,
 }
 
-/// Experts, which know every detail near their own rows, perhaps also on transformed `inputs`, and a sparse model,
-/// which knows what all rows have in common; each as `settings` say if they are for one of them. The kernel is the
-/// default one. Experts come first: their training ends sooner, and others gain from the parameters that they end at.
+/// A model which knows every detail near its own rows, perhaps also on transformed `inputs`, and one which knows what
+/// all rows have in common; each as `settings` say if they are for one of them. They are experts and a sparse model, or
+/// of classes a regression of labels and a variational model. The kernel is the default one. The first is trained
+/// sooner, and others gain from the parameters that it ends at.
 pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
         Settings { kernel: Settings::default().kernel, model, ..settings.clone() }
     };
+    if !settings.likelihood.starts_with("gaussian") {
+        let labels = of(LabelRegressionOptions::NAME, LabelRegressionOptions::default().into());
+        return vec![labels, of(SvgpOptions::NAME, SvgpOptions::default().into())];
+    }
     let experts = of("experts", ExpertsOptions::default().into());
     let more = inputs.map(|kind| warped(&experts, kind));
     [experts].into_iter().chain(more).chain([of("sgpr", SgprOptions::default().into())]).collect()
@@ -106,6 +119,11 @@ pub fn seconds(rows: usize, columns: usize, exact: bool) -> f64 {
     let thousands = rows as f64 / 1e3;
     let solves = if exact { 1.0 } else { MODE };
     5.0 * (solves * 0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
+}
+
+/// Seconds that a regression of the labels of so many rows takes on two cores for its factor alone.
+pub fn seconds_of_labels(rows: usize) -> f64 {
+    4.0 * (rows as f64 / 1e4).powi(3)
 }
 
 /// Solves of one evaluation under Laplace's approximation, those of the exact model being one.

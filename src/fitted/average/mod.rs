@@ -21,14 +21,15 @@ mod transforms;
 
 use std::sync::Arc;
 
-pub use candidates::{AVERAGE, OF_MODELS, UNTRIED_MODELS, candidates, seconds};
+pub use candidates::{AVERAGE, OF_LABELS, OF_MODELS, UNTRIED_MODELS, candidates, seconds, seconds_of_labels};
 pub(super) use candidates::{Asked, TELL, asked, models, of_table};
-pub(super) use train::{is_without, train};
+pub(super) use train::{is_without, own, train};
 pub(super) use transforms::{Chosen, chosen};
 
 use super::{Fitted, LeftOut, Settings, Summary};
 use crate::data::{Dataset, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
+use crate::likelihoods::Support;
 use crate::metrics::Predictive;
 use crate::models::fit;
 use crate::models::laplace::LaplaceOptions;
@@ -46,6 +47,9 @@ const OF_EVIDENCE: f64 = 8.0;
 /// Steps of EM for weights by rows set apart, and the least weight of a member that is heard.
 const STEPS: usize = 500;
 const LEAST: f64 = 0.01;
+/// The share of the entropy of classes that a model may leave of them and still be alone. On letter, pendigits, digits
+/// and eeg_eye_state it was below 0.1, on banana 0.28 and on credit_default 0.83.
+const CERTAIN: f64 = 0.2;
 
 /// One of the models that predict together.
 #[derive(Debug, Clone)]
@@ -86,12 +90,33 @@ impl Member {
     /// A model and its measures on rows that it was not trained on, with the log densities of these.
     fn beside(fitted: Fitted, apart: &Dataset) -> Result<(Self, Vec<f64>)> {
         let y = apart.y.as_deref().unwrap_or_default();
-        let densities: Vec<f64> = fitted.predict(apart)?.iter().zip(y).map(|(p, y)| p.log_density(*y)).collect();
+        let densities: Vec<f64> = match fitted.is_gaussian() {
+            true => fitted.predict(apart)?.iter().zip(y).map(|(p, y)| p.log_density(*y)).collect(),
+            false => fitted.predict_targets(apart)?.iter().zip(y).map(|(p, y)| p.log_density(*y)).collect(),
+        };
         let (evidence, left_out) = (fitted.evidence(y), -densities.iter().sum::<f64>() / y.len() as f64);
         if !left_out.is_finite() {
             return Err(Error::NotFinite("the density of the rows set apart".into()));
         }
         Ok((Self { weight: 0.0, evidence, left_out, fitted }, densities))
+    }
+
+    /// Whether it predicts classes so well that other models could add nothing but their time.
+    fn is_certain(&self) -> bool {
+        let entropy = self.entropy();
+        entropy > 0.0 && self.left_out < CERTAIN * entropy
+    }
+
+    /// The entropy of the shares of classes; 0 for other targets.
+    fn entropy(&self) -> f64 {
+        let y = &self.fitted.data.y;
+        let likelihood = self.fitted.model.likelihood();
+        let classes = match likelihood.density().support(likelihood.auxiliary().neutral()) {
+            Support::Classes(classes) => classes,
+            _ => 0,
+        };
+        let share = |c: usize| y.iter().filter(|y| **y == c as f64).count() as f64 / y.len().max(1) as f64;
+        (0..classes).map(share).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum()
     }
 
     /// The logarithm of its weight by the evidence alone, up to a constant.

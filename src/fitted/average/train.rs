@@ -51,9 +51,10 @@ pub(in crate::fitted) fn train(
     let many = plans.iter().any(|plan| plan.apart().is_some());
     let searched = links.iter().any(Option::is_some);
     // An evaluation of theirs takes several times that of the exact model.
-    let dear = searched || plans.iter().any(|plan| !plan.settings().likelihood.starts_with("gaussian"));
+    let dear = searched || !many && plans.iter().any(|plan| !plan.settings().likelihood.starts_with("gaussian"));
     let optimizer = if dear { near(&config.optimizer) } else { config.optimizer.clone() };
     let config = &TrainConfig { optimizer, ..config.clone() };
+    let own = own(&plans.iter().collect::<Vec<_>>(), config);
     let plans: Vec<Mutex<Option<Plan>>> = plans.into_iter().map(|plan| Mutex::new(Some(plan))).collect();
     let watched = Watched { all: Mutex::new((observers, None)), count, stopped: AtomicBool::new(false) };
     let (threads, begun) = (rayon::current_num_threads(), AtomicUsize::new(0));
@@ -67,7 +68,7 @@ pub(in crate::fitted) fn train(
             false => threads.min(waiting) as f64 / waiting as f64,
         };
         let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()).mul_f64(share));
-        let own = TrainConfig { max_time: left, ..of_member(config, k, &names[k]) };
+        let own = TrainConfig { max_time: left, ..of_member(&own[k], k, &names[k]) };
         // Parameters of the one before are worth a model without a training, where rows set apart tell its weight.
         let over = left.is_some_and(|left| left.is_zero()) && (before.is_none() || !many);
         let over = over || watched.stopped.load(Ordering::Relaxed);
@@ -92,6 +93,9 @@ pub(in crate::fitted) fn train(
     if many {
         for k in 0..count {
             let before = members.iter().flatten().find_map(|before| before.as_ref().ok());
+            if before.is_some_and(|(first, _)| first.is_certain()) {
+                break;
+            }
             members[k] = Some(member(k, before.map(|(first, _)| &first.fitted)));
         }
     } else {
@@ -135,6 +139,19 @@ pub(in crate::fitted) fn train(
     }
     if let (true, Some(error)) = (fitted.is_empty(), first) {
         return Err(error);
+    }
+    if let ([(only, _)], true) = (&fitted[..], many)
+        && only.is_certain()
+    {
+        let mut alone = only.fitted.clone();
+        let share = only.left_out / only.entropy();
+        let said = format!(
+            "{} alone: it leaves open {:.0} % of what the shares of the classes do, and other models would add little",
+            alone.settings.model.kind(),
+            100.0 * share
+        );
+        alone.annotate(|summary| summary.chosen = Some(said.clone()));
+        return Ok(alone);
     }
     let apart = fitted.iter().any(|(_, densities)| !densities.is_empty());
     let mut average = match apart {
@@ -189,6 +206,19 @@ impl Fitted {
 const FAR: f64 = 1e6;
 /// The largest logarithm of the ratio of a mean to a median.
 const MOST: f64 = 3.0;
+
+/// The configurations of members. Of different kinds of models, each has the optimiser and the rules of ending that are
+/// usual for its kind, unless others are asked for.
+pub(in crate::fitted) fn own(plans: &[&Plan], config: &TrainConfig) -> Vec<TrainConfig> {
+    let like = |other: TrainConfig| {
+        let TrainConfig { optimizer, steps, early_stopping, cooling, .. } = other;
+        TrainConfig { optimizer, steps, early_stopping, cooling, ..config.clone() }
+    };
+    let usual: Vec<TrainConfig> = plans.iter().map(|plan| like(plan.options().training(plan.rows().n()))).collect();
+    let many = plans.iter().any(|plan| plan.apart().is_some());
+    let asked = usual.iter().chain([&like(TrainConfig::while_it_pays())]).all(|usual| usual != config);
+    if many && !asked { usual } else { vec![config.clone(); plans.len()] }
+}
 
 /// The configuration of a member: its states have files and a fingerprint of their own.
 fn of_member(config: &TrainConfig, k: usize, name: &str) -> TrainConfig {

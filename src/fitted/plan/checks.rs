@@ -175,10 +175,11 @@ pub(super) fn check_kind(
     registry: &Registry,
 ) -> Result<()> {
     let gaussian = likelihood.noise().is_some();
-    if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
-        let (model, likelihood) = (settings.model.kind(), likelihood.text());
-        let others = registry.models.that_take_any_likelihood();
-        let problem = format!("the {model} model is for the gaussian likelihood; for {likelihood} choose another");
+    let row = registry.models.row(settings.model.kind());
+    if row.is_some_and(|row| !row.takes(likelihood)) {
+        let (model, others) = (settings.model.kind(), registry.models.that_take(likelihood));
+        let only = if row.is_some_and(|row| row.classes) { "softmax and bernoulli" } else { "the gaussian likelihood" };
+        let problem = format!("the {model} model is for {only}; for {} choose another", likelihood.text());
         return Err(Error::Usage(problem).set("Settings::model", others));
     }
     if settings.target_transform != TargetTransform::Identity && (!gaussian || auxiliary) {

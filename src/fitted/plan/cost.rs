@@ -3,8 +3,10 @@
 use super::Plan;
 use crate::advice::Advice;
 use crate::error::Result;
+use crate::fitted::average;
 use crate::models::gp_model::Size;
 use crate::models::minibatch::Rows;
+use crate::train::TrainConfig;
 
 /// The cost of one evaluation of the objective and its gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +42,26 @@ impl Plan {
         let rows = few.as_ref().unwrap_or(&self.data);
         let seconds = self.model.seconds(self.settings.compute, rows, self.options.minibatches())?;
         Ok(Cost { seconds, bytes: self.bytes() })
+    }
+
+    /// Seconds of all steps that a configuration allows, measured as [`cost`](Self::cost); of an average of different
+    /// models, of the steps of each.
+    ///
+    /// # Errors
+    /// As the objective.
+    pub fn seconds(&self, config: &TrainConfig) -> Result<f64> {
+        let steps = |config: &TrainConfig| config.steps as f64 * config.restarts.count as f64;
+        if !self.is_of_kinds() {
+            return Ok(self.cost()?.seconds * steps(config) * self.models() as f64 / self.together() as f64);
+        }
+        let all: Vec<&Self> = std::iter::once(self).chain(&self.others).collect();
+        let own = average::own(&all, config);
+        all.into_iter().zip(own).map(|(plan, config)| Ok(plan.cost()?.seconds * steps(&config))).sum()
+    }
+
+    /// Whether this is an average of different kinds of models.
+    pub fn is_of_kinds(&self) -> bool {
+        self.others.iter().any(|other| other.settings.model.kind() != self.settings.model.kind())
     }
 
     /// Advice that makes steps far shorter, if one of the settings takes most of their time.

@@ -76,13 +76,13 @@ impl Plan {
             return Self::structural(schema, data, (settings, &asked), seed, registry);
         }
         match average::asked(&settings)? {
-            Some(average::Asked::Models { log }) => {
+            Some(average::Asked::Models { log }) if settings.likelihood.starts_with("gaussian") => {
                 let average::Chosen { settings, inputs, said } =
                     average::chosen(&settings, log, (&schema, data), seed, registry)?;
                 let plan = Self::average(schema, data, average::models(&settings, inputs), seed, registry)?;
                 Ok(Self { said, ..plan })
             }
-            Some(average::Asked::Untried) => {
+            Some(average::Asked::Models { .. } | average::Asked::Untried) => {
                 Self::average(schema, data, average::models(&settings, None), seed, registry)
             }
             Some(average::Asked::Kernels { log }) => {
@@ -112,8 +112,9 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         let classes = schema.classes.as_ref().map(Classes::len);
+        let of_classes = |settings: &Settings| registry.likelihoods.of_classes(&settings.likelihood);
         let closed = |settings: &Settings| match leaves_out(settings, classes, registry)? {
-            false if !settings.likelihood.starts_with("gaussian") => {
+            false if !settings.likelihood.starts_with("gaussian") && !of_classes(settings) => {
                 Err(average::unfit(&format!("{} with {}", settings.model.kind(), settings.likelihood)))
             }
             closed => Ok(closed),

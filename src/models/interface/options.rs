@@ -191,6 +191,10 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     /// Whether the model takes other likelihoods than the Gaussian.
     const ANY_LIKELIHOOD: bool = false;
 
+    /// Whether the model is for classes alone: under a likelihood without parameters, with a latent function for each
+    /// class, or one for two classes.
+    const CLASSES: bool = false;
+
     /// Whether rows may stay distributed, each part on its rank.
     const APART: bool = false;
 

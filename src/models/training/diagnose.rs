@@ -6,6 +6,7 @@ use crate::advice::Advice;
 use crate::kernels::Kernel;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
+use crate::models::prior::alike;
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
 /// The input columns, out of `d`, of the entries of kernels' parameters. The key is the parameter's identity.
@@ -36,7 +37,9 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     }
     let mean = data.y.iter().sum::<f64>() / data.n() as f64;
     let variance = data.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / data.n() as f64;
-    let noise = parameters.iter().find(|(path, p)| path.ends_with("noise") && !p.fixed);
+    // Labels of classes that are apart have no noise, and those of rare classes nothing else.
+    let labels = alike(model.likelihood());
+    let noise = parameters.iter().find(|(path, p)| path.ends_with("noise") && !p.fixed && !labels);
     if let Some((_, noise)) = noise
         && noise.internal()[0] > 0.9 * variance
         && variance > 0.0
@@ -55,6 +58,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
             // Far apart in many columns, rows look rough to any kernel.
+            _ if labels && path.ends_with("noise") => continue,
             _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
                 "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
                  check for repeated rows, and leave out columns that do not matter",

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use super::density::Marginal;
 use super::quadrature::{hermite, over};
+use super::softmax::normalise;
 use crate::arithmetic::special::{FRAC_1_SQRT_TAU, normal_cdf};
 use crate::vectors::vectorised;
 
@@ -21,6 +22,9 @@ pub struct Averages {
     /// `E[ln Σ exp(f)]`.
     pub log_sum: f64,
 }
+
+/// Smaller variances change the averages less than the integral errs.
+const NONE: f64 = 1e-10;
 
 /// The step of the trapezoidal rule over `u`. Its error for such functions is below 1e-8.
 const STEP: f64 = 0.4;
@@ -51,6 +55,9 @@ type Curve = [Vec<f64>; 3];
 
 /// The averages at marginals of two or more classes.
 pub fn averages(at: Marginal) -> Averages {
+    if at.variance.iter().all(|v| *v <= NONE) {
+        return without_variance(at.mean);
+    }
     // Relative to the largest mean: far from 0, numbers lack the digits of a small standard deviation.
     let top = at.mean.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let classes: Vec<(f64, f64)> = at.mean.iter().zip(at.variance).map(|(m, v)| (m - top, v.max(0.0).sqrt())).collect();
@@ -90,6 +97,16 @@ pub fn averages(at: Marginal) -> Averages {
     let sum: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|p| *p = (*p / sum).max(f64::MIN_POSITIVE));
     Averages { shares, bends, log_sum: top + classes[first].0 + excess }
+}
+
+/// The averages of a fixed `f`.
+fn without_variance(f: &[f64]) -> Averages {
+    let mut shares = f.to_vec();
+    let log_sum = normalise(&mut shares);
+    shares.iter_mut().for_each(|p| *p = p.max(f64::MIN_POSITIVE));
+    let others = |own: usize| shares.iter().enumerate().filter(|(c, _)| *c != own).map(|(_, p)| p).sum::<f64>();
+    let bends = shares.iter().enumerate().map(|(c, p)| -0.5 * p * others(c)).collect();
+    Averages { shares, bends, log_sum }
 }
 
 /// `exp(−y)`, the negative of its slope, and its second derivative, both in `ln y`.

@@ -5,6 +5,7 @@ mod committee;
 mod grids;
 mod latent;
 mod neighbours;
+mod scores;
 mod states;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ pub use grids::{Grid, Grids};
 pub(crate) use latent::dot;
 pub use latent::{Change, Latent, Mean, Moments, Ready, Root, Weigh};
 pub use neighbours::Neighbours;
+pub use scores::{Scored, Scores};
 use serde::{Deserialize, Serialize};
 pub use states::States;
 
@@ -46,6 +48,8 @@ pub enum Described {
     Experts(Box<Committee>),
     /// Latent functions that depend on each other.
     Classes(Classes),
+    /// Latent functions of classes without variances.
+    Scores(Scores),
     /// Combined sparse models on grids.
     Grids(Box<Grids>),
     /// A sparse model in which each row sees its neighbours.
@@ -72,6 +76,8 @@ pub enum Posterior {
     Apart(Vec<Arc<dyn Function>>),
     /// Latent functions that are not.
     Together(Arc<Together>),
+    /// Latent functions without variances.
+    Scores(Arc<Scored>),
 }
 
 /// Finds an array by its name.
@@ -91,6 +97,7 @@ impl Described {
                 (Posterior::Apart(ready.collect::<Result<_, String>>()?), all.len())
             }
             Self::Classes(all) => (Posterior::Together(Arc::new(all.ready(d, array)?)), all.latents.len()),
+            Self::Scores(all) => (Posterior::Scores(Arc::new(all.ready(d, array)?)), all.levels.len()),
             Self::Experts(experts) => (one(Arc::new(experts.ready(d, array)?)), 1),
             Self::Grids(grids) => (one(Arc::new(grids.ready(d, array)?)), 1),
             Self::Neighbours(sparse) => (one(Arc::new(sparse.ready(d, array)?)), 1),

@@ -31,7 +31,7 @@ pub use factor::Factor;
 pub use operations::cholesky::{self, cholesky};
 pub use operations::collapsed::{self, Collapsed, collapsed};
 pub use operations::eigh::{self, eigh};
-pub use operations::loo::{self, loo_nll};
+pub use operations::loo::{self, loo_means, loo_nll};
 pub use operations::lower::{self, unpack_lower};
 pub use operations::marginals::{self, Projected, marginals};
 pub use operations::mvn::{self, mvn_nll};

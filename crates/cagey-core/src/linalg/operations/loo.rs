@@ -1,4 +1,4 @@
-//! The leave-one-out predictive probability, fused with its adjoint.
+//! Leave-one-out predictions, fused with their adjoints.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -64,6 +64,67 @@ impl HostOp<3> for LooNll {
                 Ok([k, noise, needs[2].then(|| TensorData::new(av, [n]))])
             };
             Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
+        })
+    }
+}
+
+/// The mean of every residual given all others, for several residuals `r [n, c]` with one covariance: `[n, c]`.
+///
+/// With `A` and `α` as in [`loo_nll`], `μᵢ = rᵢ − αᵢ/Aᵢᵢ`. For a gradient `μ̄`, let `v = −μ̄ᵢ/Aᵢᵢ` and `d` be the
+/// derivative in `diag A`, the sum of `μ̄ᵢ αᵢ/Aᵢᵢ²` over columns. Then adjoints are as there, and `r̄ = μ̄ + A v`.
+///
+/// # Errors
+/// As [`loo_nll`].
+pub fn loo_means(k: Tensor<2>, noise: Tensor<1>, r: Tensor<2>) -> Result<Tensor<2>> {
+    apply3(LooMeans, k, noise, r)
+}
+
+struct LooMeans;
+
+impl HostOp<3> for LooMeans {
+    fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        with_real!(inputs[0].dtype(), T => {
+            let (factor, r, alpha) = posterior::<T>(inputs)?;
+            let n = factor.order();
+            let columns = r.len() / n;
+            let a = factor.inverse();
+            let diagonal: Vec<T> = a.iter().step_by(n + 1).copied().collect();
+            let rows = alpha.chunks_exact(columns).zip(&diagonal);
+            let off = rows.flat_map(|(alpha, &a)| alpha.iter().map(move |&alpha| alpha / a));
+            let means: Vec<T> = r.iter().zip(off).map(|(&r, off)| r - off).collect();
+            let vjp = move |grad, needs: [bool; 3]| {
+                let grad = into_vec::<T>(grad)?;
+                let at = || grad.chunks_exact(columns).zip(&diagonal);
+                let v: Vec<T> = at().flat_map(|(grad, &a)| grad.iter().map(move |&grad| -grad / a)).collect();
+                let mut av = vec![T::of(0.0); n * columns];
+                product::set(dense::view_mut(&mut av, columns), dense::view(&a, n), dense::view(&v, columns), T::of(1.0));
+                let [mut k, mut noise] = [None, None];
+                if needs[0] || needs[1] {
+                    let in_diagonal = |((grad, &a), alpha): ((&[T], &T), &[T])| {
+                        grad.iter().zip(alpha).fold(T::of(0.0), |sum, (&grad, &alpha)| sum + grad * alpha / (a * a))
+                    };
+                    let d: Vec<T> = at().zip(alpha.chunks_exact(columns)).map(in_diagonal).collect();
+                    let mut scaled = a.clone();
+                    let times = |(row, &d): (&mut [T], &T)| row.iter_mut().for_each(|x| *x *= d);
+                    threads::for_each(scaled.par_chunks_mut(n).zip(&d), times);
+                    let mut full = vec![T::of(0.0); n * n];
+                    let terms = [
+                        (dense::view(&a, n), dense::view(&scaled, n), T::of(-1.0)),
+                        (dense::view(&av, columns), dense::view(&alpha, columns).transpose(), T::of(-0.5)),
+                        (dense::view(&alpha, columns), dense::view(&av, columns).transpose(), T::of(-0.5)),
+                    ];
+                    for (left, right, factor) in terms {
+                        product::add_lower(dense::view_mut(&mut full, n), left, right, factor);
+                    }
+                    transpose::mirror(dense::view_mut(&mut full, n));
+                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
+                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
+                    k = needs[0].then(|| TensorData::new(full, [n, n]));
+                }
+                let r = || grad.iter().zip(&av).map(|(&grad, &av)| grad + av).collect::<Vec<T>>();
+                Ok([k, noise, needs[2].then(|| TensorData::new(r(), [n, columns]))])
+            };
+            Ok((TensorData::new(means, [n, columns]), Box::new(vjp)))
         })
     }
 }

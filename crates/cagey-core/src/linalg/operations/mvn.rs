@@ -67,11 +67,12 @@ impl HostOp<3> for MvnNll {
     }
 }
 
-/// The factor of `K + diag(noise)`, the residual `r`, and `α = (K + diag(noise))⁻¹ r`.
+/// The factor of `K + diag(noise)`, the residuals `r` `[n]` or `[n, c]`, and `α = (K + diag(noise))⁻¹ r`.
 pub(in crate::linalg) fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Factor<T>, Vec<T>, Vec<T>)> {
     let n = shape::square("K", &k)?;
     shape::expect("noise", &noise, &[n])?;
-    shape::expect("r", &r, &[n])?;
+    let columns = r.shape().get(1).copied();
+    shape::expect("r", &r, &[n].into_iter().chain(columns).collect::<Vec<_>>())?;
     let (mut k, noise, r) = (into_vec::<T>(k)?, into_vec::<T>(noise)?, into_vec::<T>(r)?);
     let mean_diagonal = k.iter().step_by(n + 1).map(|k| k.f64()).sum::<f64>() / n as f64;
     check_rounding(n, mean_diagonal, noise.iter().fold(f64::INFINITY, |least, noise| least.min(noise.f64())));
