@@ -450,6 +450,13 @@ fn rows_are_set_apart_for_models_that_leave_none_out_in_closed_form() {
     assert_eq!(trained(experts(), 5000), 4500);
     assert_eq!(trained(experts(), 40_000), 39_000);
     assert_eq!(trained(SgprOptions::default().into(), 40_000), 40_000);
+    for likelihood in ["softmax", "softmax(10)", "ordinal(3)", "bernoulli", "bernoulli(probit)"] {
+        let settings = |model| Settings { model, likelihood: likelihood.into(), ..Settings::default() };
+        let trained = |model| settings(model).trained_rows(5000, &Registry::default()).unwrap();
+        assert_eq!(trained(SvgpOptions::default().into()), 4500, "{likelihood}");
+        let one = likelihood.starts_with("bernoulli") || likelihood.starts_with("ordinal");
+        assert_eq!(trained(LaplaceOptions::default().into()), if one { 5000 } else { 4500 }, "{likelihood}");
+    }
 }
 
 #[test]

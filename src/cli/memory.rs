@@ -32,6 +32,12 @@ pub fn check(plan: &Plan) -> Result<()> {
     .advised(less.settings))
 }
 
+/// Whether half of the machine's memory has room for so many bytes, as far as its size is known.
+pub fn has(bytes: f64) -> bool {
+    let there = machine();
+    there == 0.0 || bytes <= 0.5 * there
+}
+
 /// Bytes of memory of the machine, or of the container if there is one.
 fn machine() -> f64 {
     let system =

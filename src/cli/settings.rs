@@ -19,6 +19,7 @@ pub fn option(Setting { field, value }: &Setting) -> String {
     let (name, value) = match (&**field, value.as_deref()) {
         ("CagpOptions::objective", value) => ("loss", value),
         ("CgGpOptions::rank", value) => ("rank", value),
+        ("LabelRegressionOptions::rows", value) => ("most-rows", value),
         ("Compute::precision", value) => ("dtype", value),
         ("Federation::share", value) => ("clients", value),
         ("ReadOptions::decimal_comma", _) => ("decimal", Some("comma")),

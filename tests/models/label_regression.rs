@@ -151,7 +151,12 @@ fn training_learns_from_some_rows_and_stays_finite_where_classes_are_apart() {
     let (some, other) = (trained(50, 0).0, trained(50, 1).0);
     assert_eq!(some.free_raw(), trained(50, 0).0.free_raw());
     assert!(some.free_raw() != other.free_raw() && some.free_raw() != all.free_raw());
-    assert_eq!(some.posterior(F64, data.clone()).unwrap().weights().len(), 3 * data.n());
+    let weights = |model: &LabelRegression| model.posterior(F64, data.clone()).unwrap().weights().len();
+    assert_eq!([weights(&some), weights(&LabelRegression { rows: 60, ..some.clone() })], [3 * data.n(), 3 * 60]);
+    let part = LabelRegression { rows: 60, ..some };
+    let posterior = part.condition(F64, data.clone()).unwrap();
+    let restored = part.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();
+    assert_eq!(restored.marginals(&data.x).unwrap(), posterior.marginals(&data.x).unwrap());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use cagey::Result;
 use cagey::data::{Schema, TargetTransform, Warping};
 use cagey::fitted::average::{self, AVERAGE, OF_MODELS};
 use cagey::fitted::structure::{self, AUTO};
-use cagey::fitted::{Calibrate, Settings};
+use cagey::fitted::{Calibrate, Cost, Settings};
 use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
 use cagey::models::laplace::LaplaceOptions;
@@ -23,8 +23,8 @@ use device::DeviceOptions;
 use given::{MeanName, belief, initial, interval};
 use kinds::KindArguments;
 
-use super::registry;
 use super::training::{OptimizerName, TrainOptions};
+use super::{memory, registry};
 use crate::values;
 
 /// The model.
@@ -189,7 +189,8 @@ impl ModelOptions {
             Some("gaussian") => usual(SgprOptions::NAME),
             Some("softmax" | "bernoulli") => {
                 let time = training.max_time.map_or(f64::INFINITY, |time| time.as_secs_f64());
-                let many = average::OF_LABELS.contains(&rows) && average::seconds_of_labels(rows) < time;
+                let Cost { seconds, bytes } = average::cost_of_labels(rows);
+                let many = rows >= average::OF_LABELS && seconds < time && memory::has(bytes);
                 usual(SvgpOptions::NAME) && many
             }
             _ => false,

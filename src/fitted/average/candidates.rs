@@ -1,11 +1,9 @@
 //! The models that an average consists of.
 
-use std::ops::RangeInclusive;
-
 use super::transforms::warped;
 use crate::data::{Dataset, Schema, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
-use crate::fitted::Settings;
+use crate::fitted::{Cost, Settings};
 use crate::models::experts::ExpertsOptions;
 use crate::models::label_regression::LabelRegressionOptions;
 use crate::models::options::{Kind, ModelChoice};
@@ -27,9 +25,8 @@ const PLAIN_MODELS: &str = "average(models,log=false)";
 /// The same without any trial of transforms, where time is short.
 pub const UNTRIED_MODELS: &str = "average(models,trials=false)";
 
-/// The numbers of rows of classes from which on a regression of labels predicts well, and up to which it takes less
-/// than a minute.
-pub const OF_LABELS: RangeInclusive<usize> = 1_000..=20_000;
+/// The fewest rows of classes of which a regression of labels predicts well.
+pub const OF_LABELS: usize = 1_000;
 
 /// What an average consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,9 +118,10 @@ pub fn seconds(rows: usize, columns: usize, exact: bool) -> f64 {
     5.0 * (solves * 0.6 * thousands.powi(3) + 0.12 * columns as f64 * thousands.powi(2))
 }
 
-/// Seconds that a regression of the labels of so many rows takes on two cores for its factor alone.
-pub fn seconds_of_labels(rows: usize) -> f64 {
-    4.0 * (rows as f64 / 1e4).powi(3)
+/// What a regression of the labels of so many rows takes on two cores for its factor.
+pub fn cost_of_labels(rows: usize) -> Cost {
+    let rows = rows.min(LabelRegressionOptions::default().rows) as f64;
+    Cost { seconds: 4.0 * (rows / 1e4).powi(3), bytes: 16.0 * rows * rows }
 }
 
 /// Solves of one evaluation under Laplace's approximation, those of the exact model being one.

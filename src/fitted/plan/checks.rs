@@ -52,8 +52,8 @@ pub(super) fn leaves_out(settings: &Settings, classes: Option<usize>, registry: 
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
     let of_numbers = settings.likelihood.starts_with("gaussian");
-    // Whether there is one latent function does not depend on how many classes there are.
-    let closed = || leaves_out(settings, of_classes.then_some(2), registry);
+    // The text may name the number of classes. Whether there is one latent function does not depend on it.
+    let closed = || leaves_out(settings, None, registry).or_else(|_| leaves_out(settings, Some(2), registry));
     match settings.calibrate {
         Calibrate::No => return Ok(None),
         Calibrate::Auto => {

@@ -10,7 +10,7 @@
 //! Labels do not scatter normally about a function, so their marginal likelihood says little of classes. Training
 //! minimises what matters, `−Σ ln p(y_i | m_i without row i)`, whose means have a closed form (Rasmussen and Williams
 //! 2006, eq. 5.12), in the hyperparameters and the scale. One row more that is wrong keeps the scale finite where the
-//! classes are apart. It learns from some of the rows; all rows are conditioned on: n³ time, n² memory.
+//! classes are apart. It learns from some of the rows and is conditioned on more of them: n³ time, n² memory.
 //! `docs/choosing.md` has the measurements.
 
 mod options;
@@ -50,7 +50,9 @@ pub struct LabelRegression {
     pub likelihood: Box<dyn Likelihood>,
     /// The most rows that hyperparameters are learned from.
     pub subset: usize,
-    /// The seed that chooses them.
+    /// The most rows that it is conditioned on.
+    pub rows: usize,
+    /// The seed that chooses both.
     pub seed: u64,
 }
 
@@ -89,17 +91,18 @@ impl LabelRegression {
 
     /// The same for a likelihood chosen at run time.
     pub fn boxed(kernel: Kernel, likelihood: Box<dyn Likelihood>) -> Self {
-        let LabelRegressionOptions { subset } = LabelRegressionOptions::default();
+        let LabelRegressionOptions { subset, rows } = LabelRegressionOptions::default();
         let scale = Parameter::new("scale", Unit::None, Constraint::Positive { floor: 0.0 }, &[2.5]);
-        Self { prior: kernel.into(), labels: Gaussian::new(0.1), scale, likelihood, subset, seed: 0 }
+        Self { prior: kernel.into(), labels: Gaussian::new(0.1), scale, likelihood, subset, rows, seed: 0 }
     }
 
-    /// Conditions the regression on observations, whose targets are classes.
+    /// Conditions the regression on observations, whose targets are classes: on [`rows`](Self::rows) of them.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K + σ²I cannot be factorised, and what the
     /// kernel reports.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<LabelPosterior> {
+        let data = self.some(&data, self.rows)?.unwrap_or(data);
         let (scope, n) = (Scope::new(compute)?, data.n());
         let x = data.batch(&scope).x;
         let mut covariance = to_f64(self.prior.covariance(&scope, &x).matrix()?)?;
@@ -115,13 +118,13 @@ impl LabelRegression {
         Labels::new(y, self.likelihood.boxed().initialise(Targets { y, auxiliary: None }))
     }
 
-    /// The rows that hyperparameters are learned from, if they are not all.
-    fn some(&self, data: &Observations) -> Result<Option<Observations>> {
-        if data.n() <= self.subset {
+    /// So many of the rows, if they are more.
+    fn some(&self, data: &Observations, most: usize) -> Result<Option<Observations>> {
+        if data.n() <= most {
             return Ok(None);
         }
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-        let mut rows = index::sample(&mut rng, data.n(), self.subset).into_vec();
+        let mut rows = index::sample(&mut rng, data.n(), most).into_vec();
         rows.sort_unstable();
         Ok(Some(data.gather(&rows)?))
     }
@@ -163,15 +166,15 @@ impl GpModel for LabelRegression {
     fn start(&mut self, _data: &Observations, _units: &UserUnits) {}
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        size.data(compute) + 16.0 * (size.rows as f64).powi(2)
+        size.data(compute) + 16.0 * (size.rows.min(self.rows) as f64).powi(2)
     }
 
     fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
-        fit::seconds(self, compute, self.some(rows)?.as_ref().unwrap_or(rows))
+        fit::seconds(self, compute, self.some(rows, self.subset)?.as_ref().unwrap_or(rows))
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-        let some = self.some(training.data)?;
+        let some = self.some(training.data, self.subset)?;
         fit::fit(self, training.compute, some.as_ref().unwrap_or(training.data), training.config, observers)
     }
 
@@ -180,6 +183,7 @@ impl GpModel for LabelRegression {
     }
 
     fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        let data = self.some(&data, self.rows)?.unwrap_or(data);
         match LabelPosterior::restored(self, compute, &data, saved)? {
             Some(posterior) => Ok(Box::new(posterior)),
             None => self.condition(compute, data),

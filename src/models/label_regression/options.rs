@@ -16,17 +16,19 @@ use crate::train::{EarlyStopping, Optimizer, TrainConfig};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelRegressionOptions {
-    /// The most rows that hyperparameters and the scale are learned from. All rows are conditioned on.
+    /// The most rows that hyperparameters and the scale are learned from.
     pub subset: usize,
+    /// The most rows that it is conditioned on; of more, so many at random.
+    pub rows: usize,
 }
 
 impl Default for LabelRegressionOptions {
     fn default() -> Self {
-        Self { subset: 2000 }
+        Self { subset: 2000, rows: 20_000 }
     }
 }
 
-setters!(LabelRegressionOptions { subset: usize });
+setters!(LabelRegressionOptions { subset: usize, rows: usize });
 
 impl Kind for LabelRegressionOptions {
     const NAME: &'static str = "label-regression";
@@ -40,7 +42,12 @@ impl ModelOptions for LabelRegressionOptions {
             return Err(Error::Usage(problem.into()).set("Settings::mean", "auto"));
         }
         let model = LabelRegression::boxed(prior.kernel, likelihood);
-        Ok(Box::new(LabelRegression { subset: self.subset.max(1), seed: context.seed, ..model }))
+        Ok(Box::new(LabelRegression {
+            subset: self.subset.max(1),
+            rows: self.rows.max(1),
+            seed: context.seed,
+            ..model
+        }))
     }
 
     /// A race would evaluate all rows.
@@ -60,7 +67,7 @@ impl ModelOptions for LabelRegressionOptions {
     }
 
     fn smaller(&self) -> Advice {
-        Advice::from("choose a variational model").about("Settings::model")
+        Advice::from("condition on fewer rows").about("LabelRegressionOptions::rows")
     }
 }
 
@@ -77,6 +84,9 @@ mod command {
         /// Rows that the hyperparameters of a regression of labels are learned from [default: 2000]
         #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
         subset: Option<usize>,
+        /// Rows that a regression of labels is conditioned on; of more, so many at random [default: 20000]
+        #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
+        most_rows: Option<usize>,
     }
 
     impl Offered for LabelRegressionOptions {
@@ -85,8 +95,9 @@ mod command {
 
         type Arguments = Arguments;
 
-        fn from_arguments(Arguments { subset }: Arguments, _given: &Given) -> Result<Self> {
-            Ok(subset.map_or(Self::default(), |subset| Self { subset }))
+        fn from_arguments(Arguments { subset, most_rows }: Arguments, _given: &Given) -> Result<Self> {
+            let usual = Self::default();
+            Ok(Self { subset: subset.unwrap_or(usual.subset), rows: most_rows.unwrap_or(usual.rows) })
         }
     }
 }

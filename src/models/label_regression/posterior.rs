@@ -15,7 +15,7 @@ use crate::serving::{self, Described, Scores, Served};
 const WEIGHTS: &str = "posterior.weights";
 const LEVELS: &str = "posterior.levels";
 
-/// The posterior of a [`LabelRegression`].
+/// The posterior of a [`LabelRegression`]. Its observations are those conditioned on.
 #[derive(Debug, Clone)]
 pub struct LabelPosterior {
     model: LabelRegression,
@@ -114,7 +114,8 @@ impl Posterior for LabelPosterior {
         let mut arrays = BTreeMap::new();
         let weights = self.weights.iter().map(|weight| self.scale() * weight).collect();
         let weights = serving::keep(&mut arrays, "weights", weights);
-        let scores = Scores { kernel, points: "x".into(), weights, levels: self.levels.clone() };
+        let points = serving::keep(&mut arrays, "points", self.data.x.clone());
+        let scores = Scores { kernel, points, weights, levels: self.levels.clone() };
         Ok(Served { posterior: Described::Scores(scores), arrays })
     }
 
