@@ -24,7 +24,7 @@ pub struct LabelRegressionOptions {
 
 impl Default for LabelRegressionOptions {
     fn default() -> Self {
-        Self { subset: 2000, rows: 20_000 }
+        Self { subset: 3000, rows: 20_000 }
     }
 }
 
@@ -81,7 +81,7 @@ mod command {
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
-        /// Rows that the hyperparameters of a regression of labels are learned from [default: 2000]
+        /// Rows that the hyperparameters of a regression of labels are learned from [default: 3000]
         #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
         subset: Option<usize>,
         /// Rows that a regression of labels is conditioned on; of more, so many at random [default: 20000]
