@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Scratch, each_case, mutated, pick, within_limit};
 
 /// One model of each kind.
-const KINDS: [&[&str]; 8] = [
+const KINDS: [&[&str]; 9] = [
     &["--kernel", "rbf(ard) + periodic * linear"],
     &["--model", "cagp", "--actions", "4"],
     &["--model", "cagp", "--actions", "4", "--policy", "cg"],
@@ -22,6 +22,7 @@ const KINDS: [&[&str]; 8] = [
     &["--model", "swsgp", "--inducing", "4", "--neighbors", "2"],
     &["--model", "laplace", "--likelihood", "student-t"],
     &["--model", "cagp", "--actions", "4", "--likelihood", "poisson"],
+    &["--model", "label-regression", "--likelihood", "bernoulli", "--target", "c"],
 ];
 
 /// Every place of a document, as JSON pointers.

@@ -112,6 +112,10 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         let classes = schema.classes.as_ref().map(Classes::len);
+        if let Some(first) = each.first() {
+            // Counts all rows, before some are set apart.
+            checks::check_classes(&schema, &*registry.likelihoods.parse(&first.likelihood, classes)?, data.n)?;
+        }
         let of_classes = |settings: &Settings| registry.likelihoods.of_classes(&settings.likelihood);
         let closed = |settings: &Settings| match leaves_out(settings, classes, registry)? {
             false if !settings.likelihood.starts_with("gaussian") && !of_classes(settings) => {

@@ -155,20 +155,35 @@ impl Mixture {
     }
 }
 
+/// `x` to the power of half of `twice`, by roots and products if that is a whole number.
+fn half_power(x: f64, twice: f64) -> f64 {
+    match twice as i32 {
+        whole if f64::from(whole) != twice => x.powf(0.5 * twice),
+        whole if whole % 2 == 0 => x.powi(whole / 2),
+        whole => x.powi(whole / 2) * x.sqrt(),
+    }
+}
+
 /// Fits two scales and a share to absolute values by expectation and maximisation.
 fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
     let (mut scales, mut share) = ([0.7 * middle, 4.0 * middle], 0.2);
+    let values: Vec<f64> = sizes.iter().map(|z| z * z).collect();
     for _ in 0..STEPS {
-        let parts = scales.map(|scale| StudentT { df, scale });
         let (mut squares, mut counts) = ([0.0; 2], [0.0; 2]);
-        let ([first, second], odds) = (parts.map(|part| part.log_densities()), (1.0 - share) / share);
-        for z in sizes {
-            let (a, b) = (first(*z), second(*z));
-            let wide = 1.0 / (1.0 + odds * (a - b).exp());
+        let ([a, b], odds) =
+            (scales.map(|scale| (scale * scale).recip()), (1.0 - share) / share * scales[1] / scales[0]);
+        for value in &values {
+            // The density of the narrower distribution in units of the wider one's, and what a value says of each scale.
+            let (ratio, worths) = match df {
+                None => ((0.5 * value * (b - a)).exp(), [1.0; 2]),
+                Some(df) => {
+                    let [a, b] = [df + value * a, df + value * b];
+                    (half_power(b / a, df + 1.0), [(df + 1.0) / a, (df + 1.0) / b])
+                }
+            };
+            let wide = 1.0 / (1.0 + odds * ratio);
             for (k, weight) in [1.0 - wide, wide].into_iter().enumerate() {
-                let square = scales[k] * scales[k];
-                let worth = df.map_or(1.0, |df| (df + 1.0) / (df + z * z / square));
-                squares[k] += weight * worth * z * z;
+                squares[k] += weight * worths[k] * value;
                 counts[k] += weight;
             }
         }
