@@ -4,6 +4,7 @@ use cagey::models::cagp::CagpOptions;
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::experts::ExpertsOptions;
+use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::options::ModelChoice;
@@ -42,6 +43,10 @@ impl Entry {
 }
 
 const ARD: &str = "matern32(ard)";
+
+fn labels() -> ModelChoice {
+    LabelRegressionOptions::default().into()
+}
 
 fn svgp(inducing: usize) -> ModelChoice {
     let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
@@ -96,9 +101,11 @@ pub fn entries() -> Vec<Entry> {
         entry("moons", "bernoulli", ARD, laplace(), 40),
         quick("moons", "bernoulli", ARD, svgp(48), 100),
         entry("moons", "bernoulli", ARD, cagp(64), 20),
+        quick("moons", "bernoulli", ARD, labels(), 40),
         quick("rings", "bernoulli", ARD, svgp(96), 150),
         entry("sectors", "softmax", ARD, svgp(48), 150),
         entry("digits", "softmax", ARD, svgp(96), 60),
+        entry("digits", "softmax", ARD, labels(), 40),
         entry("visits", "poisson", ARD, svgp(96), 250),
         entry("visits", "negative-binomial", ARD, svgp(48), 150),
         entry("hours", "poisson", ARD, svgp(128), 250),

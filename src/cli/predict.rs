@@ -6,6 +6,8 @@ use cagey::data::{Dataset, ReadOptions, TargetTransform, write_labelled, write_p
 use cagey::fitted::Fitted;
 use cagey::likelihoods::{Auxiliary, Support};
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
+use cagey::models::label_regression::LabelRegressionOptions;
+use cagey::models::options::Kind;
 use cagey::models::posterior::{Marginals, Uncertainty};
 use cagey::params::shown;
 use cagey::{Error, Result};
@@ -108,6 +110,10 @@ impl Predict {
         }
         let fitted = self.aggregation.one(fitted, data.n)?;
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
+        let labels = |fitted: &Fitted| fitted.settings.model.kind() == LabelRegressionOptions::NAME;
+        if self.latent && fitted.members().is_empty() && labels(&fitted) {
+            report::say("the latent functions of a regression of labels have no standard deviations; svgp has them");
+        }
         let mut columns = if self.latent {
             let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
             latents.iter().flat_map(|(suffix, predictions)| self.normal(suffix, predictions)).collect()

@@ -22,7 +22,7 @@ const KINDS: [&[&str]; 9] = [
     &["--model", "swsgp", "--inducing", "4", "--neighbors", "2"],
     &["--model", "laplace", "--likelihood", "student-t"],
     &["--model", "cagp", "--actions", "4", "--likelihood", "poisson"],
-    &["--model", "label-regression", "--likelihood", "bernoulli", "--target", "c"],
+    &["--model", "label-regression", "--likelihood", "softmax"],
 ];
 
 /// Every place of a document, as JSON pointers.
