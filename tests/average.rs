@@ -582,6 +582,8 @@ fn many_rows_of_classes_have_a_regression_of_labels_and_what_adds_to_it() {
     let kinds: Vec<&str> = mixed.members().iter().map(|member| member.fitted.settings.model.kind()).collect();
     assert!(kinds.len() == 2 && kinds.contains(&"label-regression") && kinds.contains(&"svgp"), "{kinds:?}");
     assert!(mixed.summary.rows == 540 && right(&mixed, &data) > -1.2);
+    // The 60 rows set apart are too few for a temperature.
+    assert!(mixed.members().iter().all(|member| member.fitted.temperature.is_none()));
     let loaded = Fitted::from_bytes(&mixed.to_bytes().unwrap(), &Registry::default(), None).unwrap();
     assert_eq!(right(&loaded, &data), right(&mixed, &data));
 }

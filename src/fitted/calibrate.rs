@@ -16,6 +16,8 @@ pub(super) const FEW: usize = 20;
 /// With fewer rows the default is a Student-t for the unknown scale; a distribution is fitted to residuals only on
 /// request.
 const ENOUGH: usize = 50;
+/// Fewer rows that are set apart say less of the temperature of classes than a model does: those of 5,000 rows.
+const TELL: usize = 500;
 /// Least gain in log likelihood for automatic calibration, in nats, on rows that it was not fitted to.
 const WORTH: f64 = 4.6;
 
@@ -91,6 +93,8 @@ impl Fitted {
     pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
         let closed = self.posterior.leave_one_out().is_some();
         let calibrated = match (self.settings.calibrate, apart) {
+            // Set apart for the weights of an average.
+            (Calibrate::Auto, Some(apart)) if self.has_classes() && apart.n < TELL => return self,
             (Calibrate::Yes | Calibrate::Auto, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
             (Calibrate::Auto, _) if self.has_classes() => {
