@@ -143,7 +143,7 @@ fn main() -> Result<()> {
     let title = format!("{second} against {first}");
     let names = &data.feature_names;
     let frame = Frame { title: &title, x: &names[0], y: &names[1], ..Frame::default() };
-    Decision { x: &x, y: &y, probability: &probability, sd: &sd, classes, frame }.save(&options.output)?;
+    Decision { x: &x, y: &y, probability: &probability, sd: &sd, of: None, classes, frame }.save(&options.output)?;
     println!("figure in {}", options.output.display());
     Ok(())
 }

@@ -161,7 +161,7 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
                 let probability: Vec<f64> = data.mean.iter().map(|m| 1.0 / (1.0 + (-m).exp())).collect();
                 let frame = Frame { x: "longitude", y: "latitude", ..named("Spam against mail") };
                 let (x, y) = (&data.grid, &data.grid);
-                Decision { x, y, probability: &probability, sd: &data.sd, classes, frame }.save(path)
+                Decision { x, y, probability: &probability, sd: &data.sd, of: None, classes, frame }.save(path)
             }),
         ),
         (

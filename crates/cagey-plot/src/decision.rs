@@ -22,6 +22,8 @@ pub struct Decision<'a> {
     pub probability: &'a [f64],
     /// The standard deviation of the latent function, likewise.
     pub sd: &'a [f64],
+    /// What else the standard deviation is of.
+    pub of: Option<&'a str>,
     /// Names and points of the two classes.
     pub classes: [(&'a str, Points<'a>); 2],
     /// Title, axis names and size.
@@ -36,10 +38,11 @@ impl Draw for Decision<'_> {
         }
         let grid = Grid::new(self.x, self.y)?;
         let sds = Axis::linear(self.sd.iter().copied().chain([0.0]), 0.0);
+        let heading = format!("Standard deviation of {}", self.of.unwrap_or("the latent function"));
         let maps = [
             Map { heading: "Probability", values: self.probability, scale: Axis::exact(0.0, 1.0), stops: &VIRIDIS },
             Map {
-                heading: "Standard deviation of the latent function",
+                heading: &heading,
                 values: self.sd,
                 scale: sds.ok_or_else(|| nothing("the standard deviation"))?,
                 stops: &OCHRE,

@@ -5,6 +5,8 @@ use std::path::Path;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::models::label_regression::LabelRegressionOptions;
+use cagey::models::options::Kind;
 use cagey::plot::{Decision, Figure, Frame, Points, Posterior2d};
 use cagey::{Error, Result};
 
@@ -52,14 +54,21 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
         if data.is_some() {
             return Err(Error::Usage("regions are drawn with the training data; leave out the table".into()));
         }
-        let sd: Vec<f64> = fitted.posterior().predict(&grid)?.variance.iter().map(|v| v.sqrt()).collect();
-        let of = |class: f64, column: &[f64]| -> Vec<f64> {
+        // A regression of labels has no variance of the latent function, but one of the class.
+        let labels_only = fitted.settings.model.kind() == LabelRegressionOptions::NAME;
+        let of = labels_only.then_some("the class");
+        let sd: Vec<f64> = match labels_only {
+            true => predictions.iter().map(TargetPrediction::sd).collect(),
+            false => fitted.posterior().predict(&grid)?.variance.iter().map(|v| v.sqrt()).collect(),
+        };
+        let rows_of = |class: f64, column: &[f64]| -> Vec<f64> {
             column.iter().zip(&y).filter(|(_, y)| **y == class).map(|(x, _)| *x).collect()
         };
-        let drawn = [0.0, 1.0].map(|class| [of(class, &first), of(class, &second)]);
+        let drawn = [0.0, 1.0].map(|class| [rows_of(class, &first), rows_of(class, &second)]);
         let classes = [0, 1].map(|c| (labels[c].as_str(), Points { x: &drawn[c][0], y: &drawn[c][1] }));
         let title = format!("{} against {}", labels[1], labels[0]);
-        return Decision { x: &across, y: &up, probability: &mean, sd: &sd, classes, frame: frame(&title) }.save(path);
+        let (x, y, frame) = (&across, &up, frame(&title));
+        return Decision { x, y, probability: &mean, sd: &sd, of, classes, frame }.save(path);
     }
     if predictions.iter().any(|p| p.probabilities().is_some()) {
         return Err(Error::Usage(
