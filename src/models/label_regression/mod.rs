@@ -11,7 +11,7 @@
 //! minimises what matters, `−Σ ln p(y_i | m_i without row i)`, whose means have a closed form (Rasmussen and Williams
 //! 2006, eq. 5.12), in the hyperparameters and the scale. One row more that is wrong keeps the scale finite where the
 //! classes are apart. It learns from some of the rows and is conditioned on more of them: n³ time, n² memory.
-//! `docs/choosing.md` has the measurements.
+//! `docs/defaults.md` has the measurements.
 
 mod options;
 mod posterior;

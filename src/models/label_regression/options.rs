@@ -90,8 +90,7 @@ mod command {
     }
 
     impl Offered for LabelRegressionOptions {
-        const ABOUT: &'static str =
-            "Classes as a regression of their labels: many classes for the time of one, exact in the rows";
+        const ABOUT: &'static str = "Classes as a regression of their labels: many classes for the time of one";
 
         type Arguments = Arguments;
 
