@@ -110,8 +110,8 @@ impl Predict {
         }
         let fitted = self.aggregation.one(fitted, data.n)?;
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
-        let labels = |fitted: &Fitted| fitted.settings.model.kind() == LabelRegressionOptions::NAME;
-        if self.latent && fitted.members().is_empty() && labels(&fitted) {
+        let single = fitted.members().is_empty();
+        if self.latent && single && fitted.settings.model.kind() == LabelRegressionOptions::NAME {
             report::say("the latent functions of a regression of labels have no standard deviations; svgp has them");
         }
         let mut columns = if self.latent {

@@ -112,10 +112,9 @@ impl Posterior for LabelPosterior {
             Err(error) => return Ok(Served::refused(error.to_string())),
         };
         let mut arrays = BTreeMap::new();
-        let weights = self.weights.iter().map(|weight| self.scale() * weight).collect();
-        let weights = serving::keep(&mut arrays, "weights", weights);
         let points = serving::keep(&mut arrays, "points", self.data.x.clone());
-        let scores = Scores { kernel, points, weights, levels: self.levels.clone() };
+        let (scale, levels) = (self.scale(), self.levels.clone());
+        let scores = Scores { kernel, points, weights: WEIGHTS.into(), scale, levels };
         Ok(Served { posterior: Described::Scores(scores), arrays })
     }
 

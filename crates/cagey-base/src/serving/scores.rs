@@ -1,6 +1,6 @@
 //! Latent functions of classes that share a kernel and its points: means without variances.
 //!
-//! With c the covariances of a row with the points, the functions are level + Wᵀc.
+//! With c the covariances of a row with the points, the functions are level + s Wᵀc.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub struct Scores {
     pub points: String,
     /// The array W, row-major `[points, functions]`.
     pub weights: String,
+    /// The factor s.
+    pub scale: f64,
     /// The level of each function.
     pub levels: Vec<f64>,
 }
@@ -29,6 +31,7 @@ pub struct Scored {
     fixed: Prepared,
     /// One function after another.
     weights: Vec<f64>,
+    scale: f64,
     levels: Vec<f64>,
 }
 
@@ -42,7 +45,8 @@ impl Scores {
         let (rows, count) = (fixed.rows(), self.levels.len());
         let by_rows = sized(array, &self.weights, rows * count)?;
         let weights = (0..count).flat_map(|l| by_rows.iter().skip(l).step_by(count).copied()).collect();
-        Ok(Scored { kernel: self.kernel.clone(), d, fixed, weights, levels: self.levels.clone() })
+        let (kernel, scale, levels) = (self.kernel.clone(), self.scale, self.levels.clone());
+        Ok(Scored { kernel, d, fixed, weights, scale, levels })
     }
 }
 
@@ -55,7 +59,7 @@ impl Scored {
             for c in cross.chunks_exact(self.fixed.rows()) {
                 let functions = self.weights.chunks_exact(c.len()).zip(&self.levels);
                 for (own, (weights, level)) in all.iter_mut().zip(functions) {
-                    own.push(Moments { mean: level + dot(weights, c), variance: VARIANCE_FLOOR });
+                    own.push(Moments { mean: self.scale * dot(weights, c) + level, variance: VARIANCE_FLOOR });
                 }
             }
         }

@@ -97,7 +97,8 @@ impl HostOp<3> for LooMeans {
                 let at = || grad.chunks_exact(columns).zip(&diagonal);
                 let v: Vec<T> = at().flat_map(|(grad, &a)| grad.iter().map(move |&grad| -grad / a)).collect();
                 let mut av = vec![T::of(0.0); n * columns];
-                product::set(dense::view_mut(&mut av, columns), dense::view(&a, n), dense::view(&v, columns), T::of(1.0));
+                let (into, inverse) = (dense::view_mut(&mut av, columns), dense::view(&a, n));
+                product::set(into, inverse, dense::view(&v, columns), T::of(1.0));
                 let [mut k, mut noise] = [None, None];
                 if needs[0] || needs[1] {
                     let in_diagonal = |((grad, &a), alpha): ((&[T], &T), &[T])| {
