@@ -799,6 +799,45 @@ fn local_marginals_of_every_kernel() {
 }
 
 #[test]
+fn conditional_moments_of_every_kernel() {
+    let (n, d) = (23, 3);
+    let kernels = KERNELS.iter().filter(|text| !text.contains("_norm")).map(|text| (*text, 9, 4));
+    // Enough pairs for several tiles for each thread.
+    for (text, b, h) in kernels.chain([("rq(alpha=0.7, lengthscale=ard)", 150, 11), ("rbf() + linear()", 5, 1)]) {
+        let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
+        let neighbours = lists(b, n, h);
+        let inputs = [
+            ("x", noise(2, b * d), [b, d]),
+            ("z", noise(1, n * d), [n, d]),
+            ("residuals", noise(5, n), [1, n]),
+            ("noise", noise(8, n).iter().map(|s| 1.5 + s).collect(), [1, n]),
+        ];
+        let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+            let [residuals, variances] = [2, 3].map(|i: usize| flatten(x[i].clone()));
+            let rows = products::Cross::new(&kernel, scope, &x[1], &x[0]);
+            rows.conditional(residuals, variances, neighbours.clone()).unwrap()
+        });
+        let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+            let (mut shifts, mut changes) = (Vec::new(), Vec::new());
+            for row in 0..b {
+                let places: Vec<i32> = neighbours.of(row).iter().map(|&j| j as i32).collect();
+                let places = Tensor::<1, Int>::from_data(TensorData::new(places, [h]), scope.device());
+                let z = x[1].clone().select(0, places.clone());
+                let [r, s] = [2, 3].map(|i: usize| x[i].clone().transpose().select(0, places.clone()));
+                let eye = Tensor::<2>::eye(h, scope.device()).cast(s.dtype());
+                let lower = cholesky(kernel.gram(scope, &z).unwrap() + eye * s, "K").unwrap();
+                let k = kernel.cross(scope, &z, &x[0].clone().narrow(0, row, 1)).unwrap();
+                let (a, u) = (solve_lower(lower.clone(), k).unwrap(), solve_lower(lower, r).unwrap());
+                shifts.push((a.clone() * u).sum());
+                changes.push(-(a.clone() * a).sum());
+            }
+            Tensor::cat([shifts, changes].concat(), 0)
+        });
+        got.assert_near(&want, &format!("conditional moments, {kernel}"), 1e-9);
+    }
+}
+
+#[test]
 fn moments_of_every_kernel() {
     let (n, m, d) = (37, 9, 3);
     for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {

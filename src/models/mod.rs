@@ -2,14 +2,14 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `cagp`, `cggp`, `exact`, `experts`, `label_regression`, `laplace`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
+//! | `cagp`, `cggp`, `exact`, `experts`, `label_regression`, `laplace`, `nearest`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
 //! | `functions` | posteriors that are differentiated in their points: joint distributions, fantasies, sample paths |
 //! | `parts` | models made of parts of the rows, in one process or several |
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
 //!
-//! Next to them are [`prior`], [`posterior`], the [order of rows](ordering), and the [`registry`] of all kinds. The
+//! Next to them are [`prior`], [`posterior`], the search of [`neighbours`], the [order of rows](ordering), and the [`registry`] of all kinds. The
 //! contents of the last three modules of the table are public here.
 
 pub mod cagp;
@@ -22,6 +22,8 @@ mod interface;
 pub mod label_regression;
 pub mod laplace;
 pub mod leave_one_out;
+pub mod nearest;
+pub mod neighbours;
 mod observations;
 pub mod ordering;
 pub mod parts;

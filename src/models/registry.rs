@@ -11,6 +11,7 @@ use super::exact::ExactOptions;
 use super::experts::ExpertsOptions;
 use super::label_regression::LabelRegressionOptions;
 use super::laplace::LaplaceOptions;
+use super::nearest::NearestOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
 use super::parts::Crew;
 use super::sgpr::SgprOptions;
@@ -98,6 +99,7 @@ impl Default for Models {
             Row::of::<StateSpaceOptions>(),
             Row::of::<CagpOptions>(),
             Row::of::<SgprOptions>(),
+            Row::of::<NearestOptions>(),
             Row::of::<SparseGridOptions>(),
             Row::of::<LaplaceOptions>(),
             Row::of::<LabelRegressionOptions>(),

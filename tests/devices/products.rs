@@ -229,6 +229,13 @@ fn sets_of_neighbours_agree() {
                 Cross::new(kernel, scope, &x[0], &x[1]).local(q, neighbours.clone(), 0.02).unwrap().unsqueeze()
             });
         }
+        let variances = noise(24, m).iter().map(|s| 1.5 + s).collect();
+        let inputs = vec![(inputs(21, m, D), D), (inputs(22, b, D), D), (noise(23, m), 1), (variances, 1)];
+        Case { kernel, inputs, budget: SMALL }.check(&format!("{text}: conditional"), 3e-4, &|scope, x| {
+            let [residuals, variances] = [2, 3].map(|place| x[place].clone().squeeze_dim(1));
+            let rows = Cross::new(kernel, scope, &x[0], &x[1]);
+            rows.conditional(residuals, variances, neighbours.clone()).unwrap().unsqueeze()
+        });
     }
 }
 

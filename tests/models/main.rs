@@ -10,6 +10,7 @@ mod federation;
 mod label_regression;
 mod laplace;
 mod left_out;
+mod nearest;
 mod newton;
 mod newton_guarded;
 mod newton_learned;

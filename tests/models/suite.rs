@@ -12,6 +12,7 @@ use cagey::models::experts::{ExpertsOptions, LocalKind, Partition};
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::{Context, Kind, ModelChoice, Parts};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::{Combination, SparseGridOptions};
@@ -61,6 +62,7 @@ fn choices() -> Vec<ModelChoice> {
     let whole = CgGpOptions::default().rank(ROWS).solver(solver);
     all.extend([ExactOptions::default().into(), SgprOptions::default().inducing(inducing).into(), whole.into()]);
     all.extend([LaplaceOptions::default().into(), StateSpaceOptions::default().into()]);
+    all.push(NearestOptions::default().neighbours(7).into());
     for (partition, local, aggregation) in [
         (Partition::Random, LocalKind::Exact, Rule::Grbcm),
         (Partition::Tree, LocalKind::Exact, Rule::Npae),
@@ -140,7 +142,7 @@ fn every_model_keeps_its_promises() {
     for choice in choices {
         let data = data(ROWS, if choice.kind() == StateSpaceOptions::NAME { 1 } else { 2 });
         // A single row has fewer neighbours than several rows together.
-        let local = choice.of::<SwsgpOptions>().is_some() || choice.of::<ExpertsOptions>().is_some();
+        let local = [SwsgpOptions::NAME, ExpertsOptions::NAME, NearestOptions::NAME].contains(&choice.kind());
         // The value and the gradient are two separate estimates.
         let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
         check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, !local, tolerance);

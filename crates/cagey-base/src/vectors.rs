@@ -46,10 +46,14 @@ impl Nearest {
     }
 
     /// Adds a distance; indices ascend.
+    #[inline(always)]
     pub fn add(&mut self, distance: f64, index: u32) {
-        if distance.total_cmp(&self.bound).is_ge() {
-            return;
+        if distance.total_cmp(&self.bound).is_lt() {
+            self.keep(distance, index);
         }
+    }
+
+    fn keep(&mut self, distance: f64, index: u32) {
         self.pairs.push((distance, index));
         if self.pairs.len() == 2 * self.count {
             self.pairs.select_nth_unstable_by(self.count - 1, Self::order);

@@ -141,7 +141,7 @@ impl InducingArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct BatchArguments {
-    /// Rows of a minibatch [default: 1024]
+    /// Rows of a minibatch [default: 1024; nearest: 128]
     #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
     batch: Option<usize>,
     /// Learn only the variances of the variational distribution, not its covariances

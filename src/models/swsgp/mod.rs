@@ -7,7 +7,6 @@
 //! parameters that a batch does not see. If the inducing inputs are trained, neighbours are found anew in every step.
 
 mod model;
-mod neighbours;
 mod options;
 mod posterior;
 
@@ -15,10 +14,10 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-pub use neighbours::nearest;
 pub use options::SwsgpOptions;
 pub use posterior::SwsgpPosterior;
 
+use super::neighbours::{self, nearest};
 use super::posterior::{VARIANCE_FLOOR, rows};
 use super::process::Process;
 use super::variational::{Covariance, Variational};

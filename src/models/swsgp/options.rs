@@ -154,7 +154,7 @@ mod command {
         inducing: InducingArguments,
         #[command(flatten)]
         batches: BatchArguments,
-        /// Number of nearest inducing inputs that swsgp uses for a row [default: 16]
+        /// Number of nearest inducing inputs (swsgp) or rows (nearest) that predict a row [default: 16; nearest: 256]
         #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
         neighbors: Option<usize>,
         /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the ratio of

@@ -1,12 +1,13 @@
 //! Predictions of rows from their neighbours, or from all inducing inputs.
 
-use super::{Swsgp, neighbours};
+use super::Swsgp;
 use std::collections::BTreeMap;
 
 use crate::device::Compute;
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, solve, transpose, view, view_mut};
+use crate::models::neighbours;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::models::process::Process;
 use crate::models::whitened::{Root, WhitenedPosterior};
@@ -83,9 +84,10 @@ impl SwsgpPosterior {
         let mut arrays = BTreeMap::new();
         let mut keep = |name: &str, values: Vec<f64>| serving::keep(&mut arrays, name, values);
         let points = keep("points", process.inducing.internal());
-        let (means, root) = (keep("means", variational.mean.internal()), keep("root", variational.root.internal()));
+        let means = keep("means", variational.mean.internal());
+        let (root, noise) = (Some(keep("root", variational.root.internal())), None);
         let (mean, count, nugget) = (process.prior.mean.numbers(), *neighbours, *nugget);
-        let found = serving::Neighbours { kernel, mean, points, means, root, count, nugget };
+        let found = serving::Neighbours { kernel, mean, points, means, root, noise, count, nugget };
         Served { posterior: Described::Neighbours(Box::new(found)), arrays }
     }
 

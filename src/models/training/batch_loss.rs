@@ -158,12 +158,17 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
             let rows = self.rows(iteration, seed);
             let batch = self.batch(&rows)?;
             let Source { compute, spread, .. } = self.source;
+            let held = self.held(&rows, iteration)?;
             total += match spread {
                 Some(spread) => spread.objective(self.model, compute, &batch, false)?.0,
                 None => {
                     let budget = self.model.budget(batch.rows.n(), compute.precision);
                     let scope = Scope::new(compute)?.with_budget(budget);
-                    scalar(self.model.objective(&scope, &batch.batch(&scope))?)?
+                    let batch = batch.batch(&scope);
+                    scalar(match &held {
+                        Some(held) => self.model.objective_for(&scope, &batch, held)?,
+                        None => self.model.objective(&scope, &batch)?,
+                    })?
                 }
             };
         }
@@ -179,8 +184,8 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
 
     /// What the model holds for these rows. It is found before the first step and after 1, 2, 4, 8, … epochs: seldom,
     /// but more often while parameters still change much.
-    fn held(&mut self, rows: &[usize], step: Step) -> Result<Option<Held>> {
-        let epoch = step.iteration / self.steps_per_epoch();
+    fn held(&mut self, rows: &[usize], iteration: usize) -> Result<Option<Held>> {
+        let epoch = iteration / self.steps_per_epoch();
         if self.found.as_ref().is_none_or(|found| epoch >= (2 * found.epoch).max(1)) {
             let held = self.model.hold(self.source.compute, self.source.data)?;
             self.found = held.map(|held| Found { epoch, with: self.model.free_raw(), held });
@@ -206,7 +211,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         let rows = self.rows(step.iteration, step.seed);
         let batch = self.batch(&rows)?;
         self.model.set_free_raw(x)?;
-        let held = self.held(&rows, step)?;
+        let held = self.held(&rows, step.iteration)?;
         // Trial points of one step share its natural gradient.
         let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
             return self.evaluated(&batch, held.as_ref());

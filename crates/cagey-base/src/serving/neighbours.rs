@@ -1,7 +1,8 @@
-//! A sparse model in which each row sees its nearest inducing inputs only, in numbers.
+//! A model in which each row sees its nearest points only, in numbers.
 //!
-//! With the covariances k and K of a row and its neighbours I, q(u_I) = N(m, R Rᵀ) and α = K⁻¹k, the mean is m₀ + α·m
-//! and the variance k** − k·α + ‖Rᵀα‖² (Tran et al. 2021).
+//! The points are inducing inputs, with q(u) = N(m, R Rᵀ), or rows with residuals m and the variances D of their noise.
+//! With the covariances k and K of a row and its neighbours I and α = (K + D)⁻¹k, the mean is m₀ + α·m and the variance
+//! k** − k·α + ‖Rᵀα‖² (Tran et al. 2021).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,19 +11,22 @@ use super::{Find, Function, Mean, left, needed, prepared, sized};
 use crate::kernels::Kernel;
 use crate::vectors::{Nearest, squared_distance};
 
-/// The inducing inputs and q.
+/// The points and what is known there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
     /// The prior covariance.
     pub kernel: Kernel,
     /// The prior mean.
     pub mean: Mean,
-    /// The array of the inducing inputs.
+    /// The array of the points.
     pub points: String,
-    /// The array of the means of q.
+    /// The array of the means of q, or of residuals.
     pub means: String,
-    /// The array of the root of q's covariance: its diagonal, or its rows up to the diagonal.
-    pub root: String,
+    /// The array of the root of q's covariance: its diagonal, or its rows up to the diagonal; none for rows.
+    pub root: Option<String>,
+    /// The array of the variances of the noise of rows; none for inducing inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<String>,
     /// How many neighbours a row has.
     pub count: usize,
     /// The share of the prior variance that is added to that of each inducing value.
@@ -38,7 +42,8 @@ pub(super) struct Ready {
     /// The points where distances are measured, and the number of their columns.
     places: (Vec<f64>, usize),
     means: Vec<f64>,
-    root: Vec<f64>,
+    root: Option<Vec<f64>>,
+    noise: Option<Vec<f64>>,
 }
 
 impl Neighbours {
@@ -46,16 +51,18 @@ impl Neighbours {
         let points = needed(array, &self.points)?;
         let fixed = prepared(&self.kernel, &points, &self.points, d)?;
         let count = fixed.rows();
-        let (means, root) = (sized(array, &self.means, count)?, needed(array, &self.root)?);
-        if root.len() != count && root.len() != count * (count + 1) / 2 {
-            return Err(format!("the array `{}` does not fit its {count} points", self.root));
+        let means = sized(array, &self.means, count)?;
+        let root = self.root.as_ref().map(|root| needed(array, root)).transpose()?;
+        let noise = self.noise.as_ref().map(|noise| sized(array, noise, count)).transpose()?;
+        if root.as_ref().is_some_and(|root| root.len() != count && root.len() != count * (count + 1) / 2) {
+            return Err(format!("the root of a covariance does not fit its {count} points"));
         }
         if self.count == 0 || self.count > count {
             return Err(format!("has {} neighbours of {count} points", self.count));
         }
         self.mean.check(d)?;
         let places = fixed.places().unwrap_or_else(|| (points.clone(), d));
-        Ok(Ready { of: self.clone(), d, points, places, means, root })
+        Ok(Ready { of: self.clone(), d, points, places, means, root, noise })
     }
 }
 
@@ -80,6 +87,9 @@ impl Ready {
         let k = row.cross(&points);
         let mut gram = points.cross(&points);
         gram.iter_mut().step_by(h + 1).zip(points.diagonal()).for_each(|(own, k)| *own = k * (1.0 + self.of.nugget));
+        if let Some(noise) = &self.noise {
+            gram.iter_mut().step_by(h + 1).zip(&near).for_each(|(own, j)| *own += noise[*j]);
+        }
         let lower = factor(&gram, h).ok_or("the covariance of its neighbours is singular; fit it with a nugget")?;
         let mut weights = k.clone();
         solve_packed(&lower, &mut weights);
@@ -92,12 +102,13 @@ impl Ready {
 
     /// ‖Rᵀα‖².
     fn spread(&self, near: &[usize], weights: &[f64]) -> f64 {
-        if self.root.len() == self.means.len() {
-            return near.iter().zip(weights).map(|(j, w)| (w * self.root[*j]).powi(2)).sum();
+        let Some(root) = &self.root else { return 0.0 };
+        if root.len() == self.means.len() {
+            return near.iter().zip(weights).map(|(j, w)| (w * root[*j]).powi(2)).sum();
         }
         let mut sums = vec![0.0; self.means.len()];
         for (j, w) in near.iter().zip(weights) {
-            let row = &self.root[j * (j + 1) / 2..][..=*j];
+            let row = &root[j * (j + 1) / 2..][..=*j];
             sums.iter_mut().zip(row).for_each(|(sum, r)| *sum += w * r);
         }
         dot(&sums, &sums)

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use super::operations::{actions, dense, local, local_graph, matvec, moments, tiled, whitened};
+use super::operations::{actions, conditional, dense, local, local_graph, matvec, moments, tiled, whitened};
 use super::{BlockSparse, Covariance, Neighbours, by_parts, fused, fused_blocks, fused_wide, lowered_wide, same_rows};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
+use crate::kernels::form::Lowered;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
 use crate::scope::Scope;
 
@@ -112,11 +113,42 @@ impl<'a> Cross<'a> {
     /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not
     /// positive definite.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>, nugget: f64) -> Result<Tensor<1>> {
-        let Self { kernel, scope, x1: z, x2: x } = *self;
+        let [z, x] = self.lowered_sets()?;
+        match self.scope.compute().kind.is_cpu() {
+            true => local::packed((&x, &z), q, neighbours, nugget),
+            false => local_graph::packed((&x, &z), q, &neighbours, nugget),
+        }
+    }
+
+    /// What rows' neighbours say of the function: αᵀr and −kᵀα of every row of `x2 [m, d]`, with α = (K + D)⁻¹k, one
+    /// after another, `[2m]`: what they add to the prior mean and variance. Here k and K are the covariances of a row
+    /// with its neighbours among the rows `x1 [n, d]` and among these; `residuals [n]` are observations less the prior
+    /// mean, and D is of the variances of their `noise [n]`. The result is in the scope's wide type; on a GPU it comes
+    /// from batches of small matrices.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K + D that is not
+    /// positive definite.
+    pub fn conditional(
+        &self,
+        residuals: Tensor<1>,
+        noise: Tensor<1>,
+        neighbours: Arc<Neighbours>,
+    ) -> Result<Tensor<1>> {
+        let [z, x] = self.lowered_sets()?;
+        let [residuals, noise] = [residuals, noise].map(|values| values.cast(self.scope.wide()));
+        match self.scope.compute().kind.is_cpu() {
+            true => conditional::packed((&x, &z), Tensor::cat(vec![residuals, noise], 0), neighbours),
+            false => local_graph::conditional((&x, &z), residuals, noise, &neighbours),
+        }
+    }
+
+    /// The terms of both sets of inputs, in the scope's wide type.
+    fn lowered_sets(&self) -> Result<[Lowered; 2]> {
+        let Self { kernel, scope, x1, x2 } = *self;
         let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
-        match (kernel.lower(&scope, &lower(x))?, kernel.lower(&scope, &lower(z))?) {
-            (Some(a), Some(b)) if scope.compute().kind.is_cpu() => local::packed((&a, &b), q, neighbours, nugget),
-            (Some(a), Some(b)) => local_graph::packed((&a, &b), q, &neighbours, nugget),
+        match (kernel.lower(&scope, &lower(x1))?, kernel.lower(&scope, &lower(x2))?) {
+            (Some(a), Some(b)) => Ok([a, b]),
             _ => Err(Error::Usage("neighbours need a kernel of the built-in forms".into())),
         }
     }

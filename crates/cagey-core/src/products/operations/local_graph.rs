@@ -1,6 +1,6 @@
 //! The same results as [`local`](super::local), as a tensor graph over batches of small matrices, for GPUs.
 
-use burn::tensor::{Slice, Tensor};
+use burn::tensor::{Device, Int, Slice, Tensor};
 
 use crate::error::Result;
 use crate::kernels::form::{Lowered, Metric, Term};
@@ -15,20 +15,8 @@ use crate::scope::indices;
 pub fn packed((x, z): (&Lowered, &Lowered), q: Tensor<1>, neighbours: &Neighbours, nugget: f64) -> Result<Tensor<1>> {
     let (device, h) = (q.device(), neighbours.each);
     let (b, u) = (neighbours.indices.len() / h, z.terms()[0].features.dims()[0]);
-    let each: Vec<usize> = neighbours.indices.iter().map(|&j| j as usize).collect();
-    let each = indices(&each, &device);
-    let near: Vec<Tensor<2>> = z.terms().into_iter().map(|t| t.features.clone().select(0, each.clone())).collect();
-    let terms = || x.terms().into_iter().zip(&near);
-    let mut to_row = terms().map(|(term, near)| compared(term, &term.features, 1, near, h));
-    let mut among = terms().map(|(term, near)| match term.metric {
-        Metric::Delta => {
-            let eye = Tensor::<2>::eye(h, &device).cast(near.dtype());
-            eye.reshape([1, h * h]).expand([b, h * h])
-        }
-        _ => compared(term, near, h, near, h),
-    });
-    let k = x.of_pairs(&mut to_row)?.reshape([b, h, 1]);
-    let gram = z.of_pairs(&mut among)?.reshape([b, h, h]);
+    let each = each(neighbours, &device);
+    let (k, gram) = covariances((x, z), &each, h)?;
     let own = Tensor::<2>::eye(h, &device).cast(gram.dtype()).unsqueeze_dim::<3>(0) * nugget + 1.0;
     let lower = cholesky(gram * own, "K_I of the neighbours")?;
 
@@ -51,6 +39,48 @@ pub fn packed((x, z): (&Lowered, &Lowered), q: Tensor<1>, neighbours: &Neighbour
     let change = squares(&spread.clone().transpose().matmul(a.clone())) - squares(&a);
     let divergence = (squares(&spread) + squares(&mean) - h as f64) * 0.5 + logarithms;
     Ok(Tensor::cat(vec![total(a * mean), change, divergence], 0))
+}
+
+/// The `[2b]` numbers of [`conditional::packed`](super::conditional::packed), for the same inputs, in the type of the
+/// features. With K + D = L Lᵀ, a = L⁻¹k and u = L⁻¹r of a row, they are aᵀu and −‖a‖².
+pub fn conditional(
+    (x, z): (&Lowered, &Lowered),
+    residuals: Tensor<1>,
+    noise: Tensor<1>,
+    neighbours: &Neighbours,
+) -> Result<Tensor<1>> {
+    let (device, h) = (residuals.device(), neighbours.each);
+    let b = neighbours.indices.len() / h;
+    let each = each(neighbours, &device);
+    let (k, gram) = covariances((x, z), &each, h)?;
+    let eye = Tensor::<2>::eye(h, &device).cast(gram.dtype()).unsqueeze_dim::<3>(0);
+    let own = noise.select(0, each.clone()).reshape([b, h, 1]) * eye;
+    let lower = cholesky(gram + own, "K + σ²I of the neighbours")?;
+    let solved = solve_lower(lower, Tensor::cat(vec![k, residuals.select(0, each).reshape([b, h, 1])], 2))?;
+    let [a, u] = [0, 1].map(|column| solved.clone().narrow(2, column, 1).reshape([b, h]));
+    let total = |x: Tensor<2>| -> Tensor<1> { x.sum_dim(1).squeeze_dim(1) };
+    Ok(Tensor::cat(vec![total(a.clone() * u), -total(a.powi_scalar(2))], 0))
+}
+
+/// The neighbours of all rows, one after another.
+fn each(neighbours: &Neighbours, device: &Device) -> Tensor<1, Int> {
+    indices(&neighbours.indices.iter().map(|&j| j as usize).collect::<Vec<_>>(), device)
+}
+
+/// The covariances of every row with its `h` neighbours `[b, h, 1]`, and among these `[b, h, h]`.
+fn covariances((x, z): (&Lowered, &Lowered), each: &Tensor<1, Int>, h: usize) -> Result<(Tensor<3>, Tensor<3>)> {
+    let b = each.dims()[0] / h;
+    let near: Vec<Tensor<2>> = z.terms().into_iter().map(|t| t.features.clone().select(0, each.clone())).collect();
+    let terms = || x.terms().into_iter().zip(&near);
+    let mut to_row = terms().map(|(term, near)| compared(term, &term.features, 1, near, h));
+    let mut among = terms().map(|(term, near)| match term.metric {
+        Metric::Delta => {
+            let eye = Tensor::<2>::eye(h, &near.device()).cast(near.dtype());
+            eye.reshape([1, h * h]).expand([b, h * h])
+        }
+        _ => compared(term, near, h, near, h),
+    });
+    Ok((x.of_pairs(&mut to_row)?.reshape([b, h, 1]), z.of_pairs(&mut among)?.reshape([b, h, h])))
 }
 
 /// s of a term, for every member of a batch: `r` rows of one matrix, each with `c` rows of the other, `[b, r c]`.

@@ -2,6 +2,7 @@
 
 pub mod actions;
 pub mod block_sums;
+pub mod conditional;
 pub mod dense;
 pub mod explained;
 pub mod local;
