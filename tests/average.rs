@@ -13,6 +13,8 @@ use cagey::metrics::Predictive;
 use cagey::models::experts::ExpertsOptions;
 use cagey::models::functions::PathOptions;
 use cagey::models::laplace::LaplaceOptions;
+use cagey::models::minibatch::Minibatches;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
@@ -462,14 +464,17 @@ fn rows_are_set_apart_for_models_that_leave_none_out_in_closed_form() {
 #[test]
 fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     let data = rows(0, 400);
-    let asked = Settings { kernel: OF_MODELS.into(), model: SgprOptions::default().inducing(12).into(), ..settings() };
+    // L-BFGS needs batches of all rows.
+    let batches = Minibatches { size: 400, ..Minibatches::default() };
+    let model = NearestOptions::default().neighbours(12).batches(batches).into();
+    let asked = Settings { kernel: OF_MODELS.into(), model, ..settings() };
     let run = |threads: usize| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| fit(&data, asked.clone(), &steps(4).seed(5)))
     };
     let fitted = run(2);
     let names: Vec<String> = fitted.members().iter().map(Member::name).collect();
-    assert!(names.contains(&"sgpr with matern32(ard)".into()) && names.contains(&"experts with matern32(ard)".into()));
+    assert!(["nearest", "experts"].iter().all(|kind| names.contains(&format!("{kind} with matern32(ard)"))));
     let split = Split::random(400, 0.1, 5).unwrap();
     assert!(fitted.members().iter().all(|member| member.fitted.summary.rows == split.train.len()));
     let apart = data.subset(&split.test);
@@ -494,19 +499,18 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     assert_eq!(again.predict(&new).unwrap(), fitted.predict(&new).unwrap());
     assert!(fitted.left_out().unwrap().is_none(), "experts leave no row out in closed form");
     assert!(fitted.update(&new).unwrap_err().to_string().contains("train it again"));
-    let sparse = names.iter().position(|name| name.starts_with("sgpr")).unwrap();
-    let joint = fitted.sample(&new, 3, 0);
-    assert_eq!(joint.is_err(), fitted.members()[1 - sparse].weight > 0.0);
-    let problem = joint.unwrap_err().to_string();
-    assert!(problem.contains(&format!("number {} (sgpr", sparse + 1)), "{problem}");
-    assert_eq!(fitted.members()[sparse].fitted.sample(&new, 3, 0).unwrap().len(), 3);
+    let near = names.iter().position(|name| name.starts_with("nearest")).unwrap();
+    assert!(fitted.members()[1 - near].weight > 0.0);
+    let problem = fitted.sample(&new, 3, 0).unwrap_err().to_string();
+    assert!(problem.contains(&format!("number {} (nearest", near + 1)), "{problem}");
+    assert_eq!(fitted.members()[near].fitted.sample(&new, 3, 0).unwrap().len(), 3);
     // A rule is for the member that has parts; the other predicts as before.
     let ruled = fitted.aggregated("grbcm").unwrap();
     let means = |member: &Member| member.fitted.predict(&new).unwrap().iter().map(|p| p.mean()).collect::<Vec<f64>>();
     let [before, after] = [&fitted, &ruled].map(|of| of.members().iter().map(means).collect::<Vec<_>>());
-    assert_eq!(before[sparse], after[sparse]);
-    let own = fitted.members()[1 - sparse].fitted.aggregated("grbcm").unwrap();
-    assert_eq!(after[1 - sparse], own.predict(&new).unwrap().iter().map(|p| p.mean()).collect::<Vec<f64>>());
+    assert_eq!(before[near], after[near]);
+    let own = fitted.members()[1 - near].fitted.aggregated("grbcm").unwrap();
+    assert_eq!(after[1 - near], own.predict(&new).unwrap().iter().map(|p| p.mean()).collect::<Vec<f64>>());
     assert!(fitted.aggregated("rbmc").unwrap_err().to_string().contains("rbcm"));
 }
 

@@ -278,6 +278,11 @@ pub trait Posterior: Debug + Send + Sync {
         true
     }
 
+    /// Whether it has joint distributions at all.
+    fn has_joint(&self) -> bool {
+        self.is_joint()
+    }
+
     /// The joint distribution of f at rows `x`. Takes memory n².
     ///
     /// # Errors

@@ -516,16 +516,16 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
 fn many_rows_are_approximated_aloud_and_too_many_refused() {
     let folder = Folder::new();
     folder.write("many.csv", table(&["x", "y"], 5001, |i| vec![position(i), wave(i)]));
-    let ran = folder.run(&["fit", "many.csv", "--inducing", "4", "--steps", "1", "-o", "m.cagey"]);
+    let ran = folder.run(&["fit", "many.csv", "--neighbors", "4", "--steps", "1", "-o", "m.cagey"]);
     assert!(ran.code == 0 && ran.err.contains("5001 rows") && ran.err.contains("--model chooses"), "{}", ran.err);
-    assert!(folder.ok(&["inspect", "m.cagey"]).contains("parse Gaussian process"));
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("4 nearest rows"));
     // Without options about one of them, there are two models, also where their time is short.
     folder.write("two.csv", table(&["a", "b", "y"], 5001, |i| vec![position(i), wave(3 * i), wave(i)]));
     let ran = folder.run(&["fit", "two.csv", "--max-time", "1s", "-o", "a.cagey"]);
-    assert!(ran.code == 0 && ran.err.contains("an average of sgpr and experts"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.err.contains("an average of nearest and experts"), "{}", ran.err);
     let told = folder.ok(&["inspect", "a.cagey"]);
     assert!(
-        told.contains("Average of 2 models") && told.contains("sgpr with") && told.contains("experts with"),
+        told.contains("Average of 2 models") && told.contains("nearest with") && told.contains("experts with"),
         "{told}"
     );
     folder.write("more.csv", table(&["x", "y"], 600_000, |i| vec![position(i), wave(i)]));

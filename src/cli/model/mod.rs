@@ -13,9 +13,9 @@ use cagey::fitted::{Calibrate, Cost, Settings};
 use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
 use cagey::models::laplace::LaplaceOptions;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::{Kind, ModelChoice};
 use cagey::models::registry::{Row, usual};
-use cagey::models::sgpr::SgprOptions;
 use cagey::models::state_space::{StateSpaceGp, StateSpaceOptions};
 use cagey::models::svgp::SvgpOptions;
 use clap::{Args, ValueEnum};
@@ -49,8 +49,8 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, up to 50,000 an average of
-    /// experts and a sparse one (the sparse one alone if options are given), a variational one beyond. For counts
-    /// (poisson, negative-binomial) and two classes, Laplace's approximation up to 2,000 rows. With other likelihoods,
+    /// nearest and experts (nearest alone if options are given), nearest alone beyond. For counts (poisson,
+    /// negative-binomial) and two classes, Laplace's approximation up to 2,000 rows. With other likelihoods,
     /// and for more rows, a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
@@ -114,8 +114,8 @@ fn kernel_help() -> String {
     let forms = "\
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
-  positive target; average(models): of sgpr and experts, for many rows, with
-  the logarithm or transformed inputs where trials gain by them; of classes,
+  positive target; average(models): of nearest and experts, for many rows,
+  with the logarithm or transformed inputs where trials gain by them; of classes,
   of label-regression and svgp
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
@@ -186,7 +186,7 @@ impl ModelOptions {
         let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
         let usual = |name: &str| self.kind(likelihood, rows).is_ok_and(|row| row.name == name);
         open && match likelihood.split('(').next() {
-            Some("gaussian") => usual(SgprOptions::NAME),
+            Some("gaussian") => usual(NearestOptions::NAME) && rows <= average::MANY,
             Some("softmax" | "bernoulli") => {
                 let time = training.max_time.map_or(f64::INFINITY, |time| time.as_secs_f64());
                 let Cost { seconds, bytes } = average::cost_of_labels(rows);
@@ -309,7 +309,7 @@ impl ModelOptions {
         let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
         let name = self.kind(likelihood, rows)?.command.instead_of_exact.filter(|_| !asked);
         let several = self.kernel_text().starts_with(OF_MODELS.trim_end_matches(')'));
-        let name = name.map(|name| if several { "an average of sgpr and experts" } else { name });
+        let name = name.map(|name| if several { "an average of nearest and experts" } else { name });
         Ok(name.map(|name| format!("an exact model takes long for {rows} rows: fitting {name} (--model chooses)")))
     }
 

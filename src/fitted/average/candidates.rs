@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::fitted::{Cost, Settings};
 use crate::models::experts::ExpertsOptions;
 use crate::models::label_regression::LabelRegressionOptions;
+use crate::models::nearest::NearestOptions;
 use crate::models::options::{Kind, ModelChoice};
-use crate::models::sgpr::SgprOptions;
 use crate::models::svgp::SvgpOptions;
 
 /// The text that stands for a kernel and asks for an average over kernels.
@@ -24,6 +24,9 @@ const PLAIN_MODELS: &str = "average(models,log=false)";
 
 /// The same without any trial of transforms, where time is short.
 pub const UNTRIED_MODELS: &str = "average(models,trials=false)";
+
+/// The most rows of which experts, whose time is a thousand times the square of theirs, still add to nearest rows.
+pub const MANY: usize = 50_000;
 
 /// The fewest rows of classes of which a regression of labels predicts well.
 pub const OF_LABELS: usize = 1_000;
@@ -45,10 +48,9 @@ pub(in crate::fitted) enum Asked {
     Untried,
 }
 
-/// A model which knows every detail near its own rows, perhaps also on transformed `inputs`, and one which knows what
-/// all rows have in common; each as `settings` say if they are for one of them. They are experts and a sparse model, or
-/// of classes a regression of labels and a variational model. The kernel is the default one. The first is trained
-/// sooner, and others gain from the parameters that it ends at.
+/// A model of the nearest rows, perhaps also on transformed `inputs`, and experts, which know more than the nearest rows;
+/// or of classes a regression of labels and a variational model; each as `settings` say if they are for one of them.
+/// The kernel is the default one. The first is trained sooner, and others gain from the parameters that it ends at.
 pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
@@ -58,9 +60,10 @@ pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -
         let labels = of(LabelRegressionOptions::NAME, LabelRegressionOptions::default().into());
         return vec![labels, of(SvgpOptions::NAME, SvgpOptions::default().into())];
     }
-    let experts = of("experts", ExpertsOptions::default().into());
-    let more = inputs.map(|kind| warped(&experts, kind));
-    [experts].into_iter().chain(more).chain([of("sgpr", SgprOptions::default().into())]).collect()
+    let nearest = of(NearestOptions::NAME, NearestOptions::default().into());
+    let more = inputs.map(|kind| warped(&nearest, kind));
+    let experts = of(ExpertsOptions::NAME, ExpertsOptions::default().into());
+    [nearest].into_iter().chain(more).chain([experts]).collect()
 }
 
 /// Kernels that differ in how rough functions are, in whether columns have lengthscales of their own, and in whether

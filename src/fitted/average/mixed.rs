@@ -65,7 +65,7 @@ impl Fitted {
 
     /// Refuses joint distributions of an average with a member that has none.
     fn check_joint(&self) -> Result<()> {
-        let joint = |member: &Member| member.fitted.posterior.is_joint();
+        let joint = |member: &Member| member.fitted.posterior.has_joint();
         let Some(without) = self.heard().find(|member| !joint(member)) else { return Ok(()) };
         let other = self.members.iter().position(joint);
         let instead = other.map_or("fit one model of all rows".into(), |k| {

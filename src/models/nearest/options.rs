@@ -68,6 +68,9 @@ mod command {
     use crate::models::command::{Given, Offered};
     use crate::values::{self, MOST};
 
+    /// The default up to so many rows, all of which every step compares with those of its batch.
+    const ROWS: usize = 2_000_000;
+
     /// The arguments of the GP on nearest neighbours. Their help is that of the model which has them too.
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
@@ -90,6 +93,14 @@ mod command {
             let size = batch.unwrap_or(usual.batches.size);
             let neighbours = neighbors.unwrap_or(usual.neighbours);
             Ok(Self { neighbours, batches: Minibatches { size, ..usual.batches }, ..usual })
+        }
+
+        fn is_usual(likelihood: &str, rows: usize) -> bool {
+            likelihood.starts_with("gaussian") && rows <= ROWS
+        }
+
+        fn instead_of_exact() -> Option<&'static str> {
+            Some("one of the nearest rows")
         }
     }
 }

@@ -80,6 +80,10 @@ impl Posterior for NearestPosterior {
         false
     }
 
+    fn has_joint(&self) -> bool {
+        true
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         match posterior::rows(x, self.data.d)? {
             0 => Ok(Joint::default()),

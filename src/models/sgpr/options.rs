@@ -68,9 +68,6 @@ mod command {
     use super::{Result, SgprOptions};
     use crate::models::command::{Given, InducingArguments, Offered};
 
-    /// The collapsed model is the default up to so many rows. There its training takes minutes.
-    const ROWS: usize = 50_000;
-
     impl Offered for SgprOptions {
         const ABOUT: &'static str = "Sparse, through inducing inputs and the collapsed bound";
 
@@ -78,14 +75,6 @@ mod command {
 
         fn from_arguments(inducing: InducingArguments, _given: &Given) -> Result<Self> {
             Ok(Self { inducing: inducing.count() })
-        }
-
-        fn is_usual(likelihood: &str, rows: usize) -> bool {
-            likelihood.starts_with("gaussian") && rows <= ROWS
-        }
-
-        fn instead_of_exact() -> Option<&'static str> {
-            Some("a sparse one")
         }
     }
 }

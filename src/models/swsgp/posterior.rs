@@ -64,6 +64,10 @@ impl Posterior for SwsgpPosterior {
         false
     }
 
+    fn has_joint(&self) -> bool {
+        true
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         if posterior::rows(x, self.model.process.d())? == 0 {
             return Ok(Joint::default());

@@ -113,7 +113,9 @@ impl<'a> Cross<'a> {
     /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not
     /// positive definite.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>, nugget: f64) -> Result<Tensor<1>> {
-        let [z, x] = self.lowered_sets()?;
+        let Some([z, x]) = self.lowered_sets()? else {
+            return Err(Error::Usage("neighbours need a kernel of the built-in forms".into()));
+        };
         match self.scope.compute().kind.is_cpu() {
             true => local::packed((&x, &z), q, neighbours, nugget),
             false => local_graph::packed((&x, &z), q, &neighbours, nugget),
@@ -124,32 +126,60 @@ impl<'a> Cross<'a> {
     /// after another, `[2m]`: what they add to the prior mean and variance. Here k and K are the covariances of a row
     /// with its neighbours among the rows `x1 [n, d]` and among these; `residuals [n]` are observations less the prior
     /// mean, and D is of the variances of their `noise [n]`. The result is in the scope's wide type; on a GPU it comes
-    /// from batches of small matrices.
+    /// from batches of small matrices, and for kernels that cannot be lowered from a graph for each row.
     ///
     /// # Errors
-    /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K + D that is not
-    /// positive definite.
+    /// [`Error::NotPositiveDefinite`] for a K + D that is not positive definite, and errors of a user's kernel form.
     pub fn conditional(
         &self,
         residuals: Tensor<1>,
         noise: Tensor<1>,
         neighbours: Arc<Neighbours>,
     ) -> Result<Tensor<1>> {
-        let [z, x] = self.lowered_sets()?;
         let [residuals, noise] = [residuals, noise].map(|values| values.cast(self.scope.wide()));
+        let Some([z, x]) = self.lowered_sets()? else {
+            return self.conditional_by_rows(&residuals, &noise, &neighbours);
+        };
         match self.scope.compute().kind.is_cpu() {
             true => conditional::packed((&x, &z), Tensor::cat(vec![residuals, noise], 0), neighbours),
             false => local_graph::conditional((&x, &z), residuals, noise, &neighbours),
         }
     }
 
-    /// The terms of both sets of inputs, in the scope's wide type.
-    fn lowered_sets(&self) -> Result<[Lowered; 2]> {
+    /// [`conditional`](Self::conditional), row by row.
+    fn conditional_by_rows(
+        &self,
+        residuals: &Tensor<1>,
+        noise: &Tensor<1>,
+        neighbours: &Neighbours,
+    ) -> Result<Tensor<1>> {
+        let Self { kernel, scope, x1, x2 } = *self;
+        let (h, wide) = (neighbours.each, scope.wide());
+        let (mut shifts, mut changes) = (Vec::new(), Vec::new());
+        for row in 0..x2.dims()[0] {
+            let near: Vec<usize> = neighbours.of(row).iter().map(|&j| j as usize).collect();
+            let near = scope.indices(&near);
+            let z = x1.clone().select(0, near.clone());
+            let own = noise.clone().select(0, near.clone()).unsqueeze_dim::<2>(1);
+            let eye = Tensor::<2>::eye(h, scope.device()).cast(wide);
+            let gram = Covariance::new(kernel, scope, &z).matrix_wide()? + eye * own;
+            let k = Cross { x1: &z, x2: &x2.clone().narrow(0, row, 1), ..*self }.matrix_wide()?;
+            let known = Tensor::cat(vec![k, residuals.clone().select(0, near).unsqueeze_dim(1)], 1);
+            let solved = whiten(gram, known, "K + σ²I of a row's neighbours")?;
+            let [a, u] = [0, 1].map(|column| solved.clone().narrow(1, column, 1));
+            shifts.push((a.clone() * u).sum());
+            changes.push(-a.powi_scalar(2).sum());
+        }
+        Ok(Tensor::cat([shifts, changes].concat(), 0))
+    }
+
+    /// The terms of both sets of inputs, in the scope's wide type, if the kernel has terms.
+    fn lowered_sets(&self) -> Result<Option<[Lowered; 2]>> {
         let Self { kernel, scope, x1, x2 } = *self;
         let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
         match (kernel.lower(&scope, &lower(x1))?, kernel.lower(&scope, &lower(x2))?) {
-            (Some(a), Some(b)) => Ok([a, b]),
-            _ => Err(Error::Usage("neighbours need a kernel of the built-in forms".into())),
+            (Some(a), Some(b)) => Ok(Some([a, b])),
+            _ => Ok(None),
         }
     }
 
