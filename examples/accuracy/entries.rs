@@ -7,6 +7,7 @@ use cagey::models::experts::ExpertsOptions;
 use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::SparseGridOptions;
@@ -91,6 +92,7 @@ pub fn entries() -> Vec<Entry> {
         quick("wide", "gaussian", ARD, exact(), 60),
         quick("series", "gaussian", "matern32", exact(), 60),
         entry("surface", "gaussian", "rbf(ard)", sgpr(128), 60),
+        quick("surface", "gaussian", ARD, NearestOptions::default().into(), 200),
         entry("surface", "gaussian", ARD, SparseGridOptions::default().level(4).into(), 30),
         entry("surface", "gaussian", "rbf(ard)", svgp(128), 200),
         entry("mauna_loa_co2", "gaussian", "rbf + periodic(period=1) * rbf + rq", sgpr(200), 60),

@@ -275,7 +275,7 @@ class GPRegressor(RegressorMixin, _GP):
         Text such as ``"rbf(ard) + linear"``, an object of :mod:`cagey.kernels`, or ``"average"`` for a weighted average
         over kernels, which is also the default for few rows; for more rows it is ``"matern32(ard)"``.
     model : str, optional
-        ``"exact"``, ``"sgpr"``, ``"svgp"``, ``"cagp"``, … By default it is chosen by the number of rows.
+        ``"exact"``, ``"nearest"``, ``"svgp"``, ``"cagp"``, … By default it is chosen by the number of rows.
     likelihood : str, optional
         How targets scatter: ``"gaussian"`` by default; ``"student-t(4)"``, ``"poisson"``, ``"negative-binomial"``,
         ``"binomial"``, ``"gamma"``, ``"beta"``, … ``"auto"`` chooses it from the values of the target.

@@ -23,6 +23,7 @@ pub fn option(Setting { field, value }: &Setting) -> String {
         ("Compute::precision", value) => ("dtype", value),
         ("Federation::share", value) => ("clients", value),
         ("ReadOptions::decimal_comma", _) => ("decimal", Some("comma")),
+        ("NearestOptions::neighbours", value) => ("neighbors", value),
         ("Settings::priors", value) => ("prior", value),
         ("SwsgpOptions::covariance", _) => ("mean-field", None),
         (_, value) => (&*own, value),

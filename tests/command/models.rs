@@ -332,7 +332,7 @@ fn arguments_of_likelihoods_reach_every_model() {
         folder.ok(&[&fit[..], options].concat());
         super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "likelihood.noise")[0]
     };
-    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace"] {
+    for model in ["exact", "cagp", "sgpr", "nearest", "svgp", "swsgp", "laplace"] {
         assert!(close(noise("ok.csv", &["--likelihood", "gaussian(0.04)", "--model", model]), 0.04, 1e-12), "{model}");
         // Less than a millionth, but not in relation to this target's variance.
         let small = noise("milli.csv", &["--likelihood", "gaussian(1e-8)", "--model", model]);
@@ -440,11 +440,12 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 11] = [
+    let models: [&[&str]; 12] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
         &["--model", "sgpr", "--inducing", "8"],
+        &["--model", "nearest", "--neighbors", "3", "--batch", "10"],
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--natural-gradients", "0"],
         // A schedule that falls over the steps would differ between 7 and 20 steps.
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--schedule", "constant"],
@@ -632,7 +633,7 @@ fn levels_start_at_the_targets_and_have_their_units() {
         folder.json(&["inspect", "m.cagey", "--json"])["parameters"].clone()
     };
     let level = |parameters: &serde_json::Value, path: &str| parameters[path]["values"][0].as_f64().unwrap();
-    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace"] {
+    for model in ["exact", "cagp", "sgpr", "nearest", "svgp", "swsgp", "laplace"] {
         for mean in ["constant", "linear"] {
             let start = level(&fit(&["--model", model, "--mean", mean]), "mean.constant");
             assert!((start - 4000.0).abs() < 30.0, "{model} {mean}: {start}");

@@ -12,6 +12,7 @@ use cagey::models::experts::ExpertsOptions;
 use cagey::models::gp_model::{GpModel, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::{Context, ModelChoice, Parts};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::SparseGridOptions;
@@ -48,6 +49,7 @@ fn choices() -> Vec<(&'static str, ModelChoice)> {
         ("svgp", svgp(Covariance::Full).into()),
         ("svgp, diagonal", svgp(Covariance::Diagonal).into()),
         ("swsgp", swsgp(false).into()),
+        ("nearest", NearestOptions::default().neighbours(9).into()),
         ("swsgp, union", swsgp(true).into()),
         ("cggp", CgGpOptions::default().rank(32).solver(solver).into()),
         ("laplace", LaplaceOptions::default().into()),

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use super::{Scratch, each_case, mutated, pick, within_limit};
 
 /// One model of each kind.
-const KINDS: [&[&str]; 9] = [
+const KINDS: [&[&str]; 10] = [
     &["--kernel", "rbf(ard) + periodic * linear"],
     &["--model", "cagp", "--actions", "4"],
     &["--model", "cagp", "--actions", "4", "--policy", "cg"],
     &["--model", "sgpr", "--inducing", "4", "--mean", "linear"],
     &["--model", "svgp", "--inducing", "4", "--likelihood", "poisson"],
     &["--model", "swsgp", "--inducing", "4", "--neighbors", "2"],
+    &["--model", "nearest", "--neighbors", "3"],
     &["--model", "laplace", "--likelihood", "student-t"],
     &["--model", "cagp", "--actions", "4", "--likelihood", "poisson"],
     &["--model", "label-regression", "--likelihood", "softmax"],

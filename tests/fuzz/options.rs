@@ -20,7 +20,7 @@ const OPTIONS: [(&str, &[&str]); 38] = [
     ("--holdout", &["0.1", "0.99", "1", "nan", "-1"]),
     ("--holdout-last", &["0.2", "1e-9"]),
     ("--split-mask", &["t.csv", "none.csv"]),
-    ("--model", &["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace", "label-regression", "auto"]),
+    ("--model", &["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace", "label-regression", "nearest", "auto"]),
     (
         "--kernel",
         &[

@@ -15,6 +15,7 @@ use cagey::models::exact::ExactOptions;
 use cagey::models::experts::ExpertsOptions;
 use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::laplace::LaplaceOptions;
+use cagey::models::nearest::NearestOptions;
 use cagey::models::options::ModelChoice;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::{Combination, SparseGridOptions};
@@ -120,7 +121,7 @@ fn gaussian_models_of_every_kind() {
     let data = targets("gaussian");
     let near = |covariance| SwsgpOptions::default().inducing(20).neighbours(5).covariance(covariance);
     let grid = |combination| SparseGridOptions::default().level(3).combination(combination);
-    let models: [(&str, ModelChoice); 12] = [
+    let models: [(&str, ModelChoice); 13] = [
         ("exact", ExactOptions::default().into()),
         ("sgpr", SgprOptions::default().inducing(12).into()),
         ("svgp", SvgpOptions::default().inducing(12).into()),
@@ -128,6 +129,7 @@ fn gaussian_models_of_every_kind() {
         ("cagp, cg", CagpOptions::default().actions(8).policy(ActionPolicy::Cg).into()),
         ("swsgp, union", SwsgpOptions::default().inducing(10).neighbours(5).union(true).into()),
         ("swsgp", near(Covariance::Diagonal).into()),
+        ("nearest", NearestOptions::default().neighbours(12).into()),
         ("swsgp, full", near(Covariance::Full).into()),
         ("opticom", grid(Combination::Opticom).into()),
         ("ct", grid(Combination::Ct).into()),

@@ -100,7 +100,7 @@ mod command {
         }
 
         fn instead_of_exact() -> Option<&'static str> {
-            Some("one of the nearest rows")
+            Some("a model of nearest rows")
         }
     }
 }

@@ -84,5 +84,10 @@ pub fn scatter_add(block: &mut [f64], t: usize, to: &[usize], source: &[f64], wi
 /// The transpose of a row-major matrix with `cols` columns.
 pub fn transposed(a: &[f64], cols: usize) -> Vec<f64> {
     let rows = a.len() / cols.max(1);
-    (0..cols).flat_map(|j| (0..rows).map(move |i| a[i * cols + j])).collect()
+    let mut out = vec![0.0; rows * cols];
+    if rows > 0 {
+        let columns = out.chunks_exact_mut(rows).enumerate();
+        columns.for_each(|(j, out)| out.iter_mut().zip(a[j..].iter().step_by(cols)).for_each(|(to, from)| *to = *from));
+    }
+    out
 }

@@ -75,7 +75,8 @@ pub struct Fall {
 impl Fall {
     /// From the losses at the initial point and after each step, with the learning rates of an optimiser that has them.
     /// The losses of a stochastic objective with `epoch` steps in an epoch are compared as means over whole epochs, in
-    /// which every row counts equally. There is none if there are too few steps.
+    /// which every row counts equally; those of the first half of a training are not, because it begins far away. There
+    /// is none if there are too few steps.
     pub(crate) fn of(losses: &[f64], rates: Option<&[f64]>, epoch: Option<usize>) -> Option<Self> {
         let (steps, by) = match epoch {
             None => {
@@ -85,7 +86,7 @@ impl Fall {
             }
             Some(epoch) => {
                 let whole = losses.len() - losses.len() % epoch;
-                let steps = (LAST.div_ceil(epoch) * epoch).min(whole / (2 * epoch) * epoch);
+                let steps = (LAST.div_ceil(epoch) * epoch).min(whole / (4 * epoch) * epoch);
                 let mean = |from: usize| losses[from..from + steps].iter().sum::<f64>() / steps as f64;
                 (steps, if steps == 0 { return None } else { mean(whole - 2 * steps) - mean(whole - steps) })
             }

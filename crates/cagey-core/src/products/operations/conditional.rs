@@ -50,16 +50,18 @@ struct Row {
 impl Inputs {
     /// A row and its neighbours, one below the other.
     fn points(&self, i: usize, near: &[u32]) -> Operands<f64> {
-        let row = &self.x[i * self.p..][..self.p];
-        let near = near.iter().flat_map(|&j| &self.z[j as usize * self.p..][..self.p]);
-        let x1 = row.iter().chain(near).copied().collect();
-        Operands { x1, x2: None, coefficients: self.coefficients.clone(), p: self.p }
+        let p = self.p;
+        let mut x1 = Vec::with_capacity((near.len() + 1) * p);
+        x1.extend_from_slice(&self.x[i * p..][..p]);
+        near.iter().for_each(|&j| x1.extend_from_slice(&self.z[j as usize * p..][..p]));
+        Operands { x1, x2: None, coefficients: self.coefficients.clone(), p }
     }
 
     fn row(&self, program: &Program, i: usize, near: &[u32]) -> Result<(Row, [f64; 2])> {
         let (all, h) = (self.points(i, near).matrix(program), near.len());
         let k = &all[1..=h];
-        let mut gram: Vec<f64> = all.chunks_exact(h + 1).skip(1).flat_map(|row| &row[1..]).copied().collect();
+        let mut gram = Vec::with_capacity(h * h);
+        all.chunks_exact(h + 1).skip(1).for_each(|row| gram.extend_from_slice(&row[1..]));
         gram.iter_mut().step_by(h + 1).zip(near).for_each(|(own, &j)| *own += self.noise[j as usize]);
         let factor = Factor::new(gram, "K + σ²I of a row's neighbours")?;
         let mut solved: Vec<f64> = near.iter().map(|&j| self.residuals[j as usize]).collect();
