@@ -445,7 +445,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
         &["--model", "sgpr", "--inducing", "8"],
-        &["--model", "nearest", "--neighbors", "3", "--batch", "10"],
+        &["--model", "nearest", "--neighbors", "3", "--batch", "10", "--schedule", "constant"],
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--natural-gradients", "0"],
         // A schedule that falls over the steps would differ between 7 and 20 steps.
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--schedule", "constant"],

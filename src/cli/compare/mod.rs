@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::Plan;
-use cagey::fitted::structure::{self, AUTO};
 use cagey::plot::{Figure, Frame, Scored, Scores};
 use cagey::train::{Observer, Progress, Termination};
 use cagey::{Error, Result};
@@ -119,22 +118,16 @@ impl Compare {
     ) -> Result<()> {
         let likelihood = columns::likelihood(&self.model, schema, data.y.as_deref().unwrap_or_default())?;
         let splits = self.folds.splits(&self.splitting, data)?;
-        let models = if self.models.is_empty() {
-            vec![self.model.model.clone()]
-        } else {
-            self.models.iter().cloned().map(Some).collect()
-        };
-        // Of a series, the default is that of `fit`.
-        let inputs = data.d - usize::from(schema.series().is_some());
-        let forecast = self.folds.is_rolling() && inputs == 1;
         let rows = splits[0].train.len();
-        let auto = forecast && structure::suits(schema, data) && self.models.is_empty();
-        let auto = auto && self.model.takes_structure(&likelihood, rows, &self.training);
-        let kernels = if self.kernels.is_empty() {
-            vec![if auto { Some(AUTO.into()) } else { self.model.kernel.clone() }]
-        } else {
-            self.kernels.iter().cloned().map(Some).collect()
+        let open = self.models.is_empty() && self.kernels.is_empty();
+        let usual = || self.model.usual((schema, data), &likelihood, rows, &self.training);
+        let model = if open { usual() } else { self.model.clone() };
+        let asked = |names: &[String], usual: &Option<String>| match names {
+            [] => vec![usual.clone()],
+            names => names.iter().cloned().map(Some).collect(),
         };
+        let (models, kernels) = (asked(&self.models, &model.model), asked(&self.kernels, &model.kernel));
+        let forecast = self.folds.is_rolling() && data.d - usize::from(schema.series().is_some()) == 1;
         let all = self.model.each(&models, &kernels);
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // Reports what one of them cannot be fitted to before another is trained.

@@ -1,14 +1,10 @@
 //! From tables and options to a training that is ready to begin.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
-use cagey::fitted::average::{AVERAGE, OF_MODELS, UNTRIED_MODELS};
-use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Plan, Settings};
-use cagey::models::options::Kind;
-use cagey::models::state_space::StateSpaceOptions;
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -18,12 +14,6 @@ use crate::cli::columns;
 use crate::cli::model::ModelOptions;
 use crate::cli::model::kinds;
 use crate::cli::{report, shards};
-
-/// An average over kernels is the default up to so many seconds on one core.
-const A_FEW: f64 = 10.0;
-
-/// With less time, transforms are not tried.
-const FOR_TRIALS: Duration = Duration::from_secs(30);
 
 /// Rows of a file that are read together.
 const PART: usize = 1 << 14;
@@ -104,16 +94,9 @@ impl Fit {
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
-        let model = match structure::suits(&schema, &data) && self.takes_structure(&likelihood, rows) {
-            true => {
-                report::say("a series: its trend and season are found (--kernel chooses other functions)");
-                self.model.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()))
-            }
-            false if self.model.is_linear(&likelihood, rows, &self.model.inputs(&schema)) => {
-                report::say(&format!("{rows} rows along one input: exact by --model {}", StateSpaceOptions::NAME));
-                self.model.with(Some(StateSpaceOptions::NAME.into()), self.model.kernel.clone())
-            }
-            false => self.averaging(&likelihood, (rows, schema.d())),
+        let model = match self.is_saved() {
+            true => self.model.linear(&schema, &likelihood, rows),
+            false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),
         };
         let settings = self.settings(&model, &likelihood, rows)?;
         let (train, test) = match split {
@@ -135,41 +118,9 @@ impl Fit {
         }
     }
 
-    /// Whether structural kernels may be the default for so many rows: if nothing else is asked.
-    fn takes_structure(&self, likelihood: &str, rows: usize) -> bool {
-        !self.is_saved() && self.model.takes_structure(likelihood, rows, &self.training)
-    }
-
     /// Whether states of the training are written or read.
     fn is_saved(&self) -> bool {
         self.saving.checkpoint.is_some() || self.saving.resume.is_some()
-    }
-
-    /// The model asked for, or an average where that is the default: where nothing else is asked, over kernels if that
-    /// takes a few seconds, and of models if rows are many. Says what an average over kernels would cost where it takes
-    /// longer.
-    fn averaging(&self, likelihood: &str, (rows, columns): (usize, usize)) -> ModelOptions {
-        let saved = self.is_saved();
-        match self.model.average_seconds(likelihood, (rows, columns), &self.training).filter(|_| !saved) {
-            Some(few) if few <= A_FEW => self.model.with(self.model.model.clone(), Some(AVERAGE.into())),
-            Some(many) => {
-                let seconds = many / rayon::current_num_threads() as f64;
-                let about = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
-                report::say(&format!(
-                    "--kernel average would average over kernels, in about {:.0} {}",
-                    about.0, about.1
-                ));
-                self.model.clone()
-            }
-            None if !saved && self.model.averages_models(likelihood, rows, &self.training) => {
-                let short = self.training.max_time.is_some_and(|time| time < FOR_TRIALS);
-                if !likelihood.starts_with("gaussian") {
-                    report::say("many rows of classes: label-regression, and svgp where it may add to that (--model)");
-                }
-                self.model.with(None, Some(if short { UNTRIED_MODELS } else { OF_MODELS }.into()))
-            }
-            None => self.model.clone(),
-        }
     }
 
     /// Prepares a training from a file of rows: the one given, or one made from the table.

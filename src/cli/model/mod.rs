@@ -5,9 +5,11 @@ pub mod device;
 mod given;
 pub mod kinds;
 
+use std::time::Duration;
+
 use cagey::Result;
-use cagey::data::{Schema, TargetTransform, Warping};
-use cagey::fitted::average::{self, AVERAGE, OF_MODELS};
+use cagey::data::{Dataset, Schema, TargetTransform, Warping};
+use cagey::fitted::average::{self, AVERAGE, OF_MODELS, UNTRIED_MODELS};
 use cagey::fitted::structure::{self, AUTO};
 use cagey::fitted::{Calibrate, Cost, Settings};
 use cagey::kernels::text::{GRAMMAR, parse_named};
@@ -24,8 +26,14 @@ use given::{MeanName, belief, initial, interval};
 use kinds::KindArguments;
 
 use super::training::{OptimizerName, TrainOptions};
-use super::{memory, registry};
+use super::{memory, registry, report};
 use crate::values;
+
+/// An average over kernels is the default up to so many seconds on one core.
+const A_FEW: f64 = 10.0;
+
+/// With less time, transforms are not tried.
+const FOR_TRIALS: Duration = Duration::from_secs(30);
 
 /// The model.
 #[derive(Debug, Clone, Args)]
@@ -163,9 +171,56 @@ impl ModelOptions {
         Ok(settings)
     }
 
+    /// These options, or what is the default where nothing else is asked, which is said: structural kernels for a series,
+    /// the exact model in linear time along one input, an average over kernels if that takes a few seconds, and of models
+    /// if rows are many.
+    pub fn usual(
+        &self,
+        (schema, data): (&Schema, &Dataset),
+        likelihood: &str,
+        rows: usize,
+        training: &TrainOptions,
+    ) -> Self {
+        if structure::suits(schema, data) && self.takes_structure(likelihood, rows, training) {
+            report::say("a series: its trend and season are found (--kernel chooses other functions)");
+            return self.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()));
+        }
+        let linear = self.linear(schema, likelihood, rows);
+        if linear.model != self.model {
+            return linear;
+        }
+        match self.average_seconds(likelihood, (rows, schema.d()), training) {
+            Some(few) if few <= A_FEW => self.with(self.model.clone(), Some(AVERAGE.into())),
+            Some(many) => {
+                let seconds = many / rayon::current_num_threads() as f64;
+                let (time, unit) = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
+                report::say(&format!("--kernel average would average over kernels, in about {time:.0} {unit}"));
+                self.clone()
+            }
+            None if self.averages_models(likelihood, rows, training) => {
+                let short = training.max_time.is_some_and(|time| time < FOR_TRIALS);
+                if !likelihood.starts_with("gaussian") {
+                    report::say("many rows of classes: label-regression, and svgp where it may add to that (--model)");
+                }
+                self.with(None, Some(if short { UNTRIED_MODELS } else { OF_MODELS }.into()))
+            }
+            None => self.clone(),
+        }
+    }
+
+    /// These options, or the state-space model of a kernel over a single input if rows are too many for the exact one
+    /// and nothing else is asked, which is said.
+    pub fn linear(&self, schema: &Schema, likelihood: &str, rows: usize) -> Self {
+        if !self.is_linear(likelihood, rows, &self.inputs(schema)) {
+            return self.clone();
+        }
+        report::say(&format!("{rows} rows along one input: exact by --model {}", StateSpaceOptions::NAME));
+        self.with(Some(StateSpaceOptions::NAME.into()), self.kernel.clone())
+    }
+
     /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
     /// kernel, its parameters and the training, and the model is exact, or Laplace's approximation of two classes.
-    pub fn average_seconds(
+    fn average_seconds(
         &self,
         likelihood: &str,
         (rows, columns): (usize, usize),
@@ -182,7 +237,7 @@ impl ModelOptions {
 
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
     /// exact model, or Laplace's approximation of classes, and few enough for the models of the average and the time.
-    pub fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
+    fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
         let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
         let usual = |name: &str| self.kind(likelihood, rows).is_ok_and(|row| row.name == name);
         open && match likelihood.split('(').next() {
@@ -198,7 +253,7 @@ impl ModelOptions {
     }
 
     /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked.
-    pub fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
+    fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
         let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
         let known = self.auxiliary_column().is_some();
         open && !known && likelihood.starts_with("gaussian") && rows <= structure::MOST
@@ -297,7 +352,7 @@ impl ModelOptions {
 
     /// Whether a kernel over a single input is fitted without approximation in linear time: if no model is asked for,
     /// the state-space model knows the kernel, and rows are too many for the exact one.
-    pub fn is_linear(&self, likelihood: &str, rows: usize, names: &[String]) -> bool {
+    fn is_linear(&self, likelihood: &str, rows: usize, names: &[String]) -> bool {
         let open = self.model.is_none() && self.kinds.is_silent() && likelihood.starts_with("gaussian");
         let many = open && names.len() == 1 && !self.is_exact(likelihood, rows);
         let kernel = || parse_named(&self.kernel_text(), names, &registry().kernels);
