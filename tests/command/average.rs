@@ -61,6 +61,11 @@ fn averages_are_compared_and_have_a_logarithm_for_positive_targets() {
     let compared = folder.json(&[&["compare", "up.csv"], &kernels[..]].concat());
     let kernels: Vec<_> = compared.as_array().unwrap().iter().filter_map(|one| one["kernel"].as_str()).collect();
     assert!(kernels.contains(&"average") && kernels.contains(&"matern32(ard)"), "{kernels:?}");
+    // Without any, what `fit` does by itself.
+    folder.write("two.csv", format!("x,z,y\n{}", up.replace(',', ",0.5,").replacen("0.5", "1", 5)));
+    let own = folder.json(&["compare", "two.csv", "--json"]);
+    let names: Vec<_> = own.as_array().unwrap().iter().filter_map(|one| one["kernel"].as_str()).collect();
+    assert_eq!(names, ["average"]);
     let members = |options: &[&str]| {
         let fit = ["fit", "up.csv", "--kernel", "average", "--steps", "2", "-o", "a.cagey", "--json"];
         folder.json(&[&fit[..], options].concat())["average"].as_array().unwrap().clone()
