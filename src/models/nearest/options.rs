@@ -52,9 +52,11 @@ impl ModelOptions for NearestOptions {
         Some(&self.batches)
     }
 
-    fn training(&self, _rows: usize) -> TrainConfig {
+    /// Ends when the loss is flat, which the epochs of many rows are too long to tell.
+    fn training(&self, rows: usize) -> TrainConfig {
         let adam = Adam { rate: 0.1, ..Adam::default() };
-        TrainConfig::new(Optimizer::Adam(adam), 200).cooling(Cooling { steps: 80 })
+        let steps = if rows <= 100 * self.batches.size { 400 } else { 200 };
+        TrainConfig::new(Optimizer::Adam(adam), steps).cooling(Cooling { steps: 80 })
     }
 
     fn smaller(&self) -> Advice {
