@@ -27,7 +27,7 @@ pub struct NearestPosterior {
 /// The most numbers in the small matrices of the rows that are predicted at once.
 const NUMBERS: usize = 1 << 23;
 
-/// The most rows that a joint distribution is conditioned on.
+/// The most rows that a joint distribution is conditioned on, unless it is of more rows itself.
 const JOINT: usize = 8192;
 
 impl NearestPosterior {
@@ -45,7 +45,7 @@ impl NearestPosterior {
     /// The exact posterior of the rows nearest to any row of `x`: of fewer for each where these would be too many.
     fn among(&self, x: &[f64]) -> Result<ExactPosterior> {
         let rows = x.len() / self.data.d;
-        let (near, _) = union(&self.nearest(x, self.model.neighbours.min(JOINT.div_ceil(rows)))?);
+        let (near, _) = union(&self.nearest(x, (JOINT / rows).clamp(1, self.model.neighbours))?);
         let near: Vec<usize> = near.into_iter().map(|row| row as usize).collect();
         let NearestGp { prior, likelihood, .. } = self.model.clone();
         let exact = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
