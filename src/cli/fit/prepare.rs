@@ -95,7 +95,7 @@ impl Fit {
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
         let model = match self.is_saved() {
-            true => self.model.linear(&schema, &likelihood, rows),
+            true => self.model.linear(&schema, &likelihood, rows).unwrap_or_else(|| self.model.clone()),
             false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),
         };
         let settings = self.settings(&model, &likelihood, rows)?;

@@ -185,8 +185,7 @@ impl ModelOptions {
             report::say("a series: its trend and season are found (--kernel chooses other functions)");
             return self.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()));
         }
-        let linear = self.linear(schema, likelihood, rows);
-        if linear.model != self.model {
+        if let Some(linear) = self.linear(schema, likelihood, rows) {
             return linear;
         }
         match self.average_seconds(likelihood, (rows, schema.d()), training) {
@@ -208,14 +207,18 @@ impl ModelOptions {
         }
     }
 
-    /// These options, or the state-space model of a kernel over a single input if rows are too many for the exact one
-    /// and nothing else is asked, which is said.
-    pub fn linear(&self, schema: &Schema, likelihood: &str, rows: usize) -> Self {
-        if !self.is_linear(likelihood, rows, &self.inputs(schema)) {
-            return self.clone();
+    /// The state-space model of a kernel over a single input, exact in linear time, which is said: if no model is asked
+    /// for, it knows the kernel, and rows are too many for the exact one.
+    pub fn linear(&self, schema: &Schema, likelihood: &str, rows: usize) -> Option<Self> {
+        let names = self.inputs(schema);
+        let open = self.model.is_none() && self.kinds.is_silent() && likelihood.starts_with("gaussian");
+        let many = open && names.len() == 1 && !self.is_exact(likelihood, rows);
+        let kernel = || parse_named(&self.kernel_text(), &names, &registry().kernels);
+        if !(many && kernel().is_ok_and(|kernel| StateSpaceGp::knows(&kernel, 1))) {
+            return None;
         }
         report::say(&format!("{rows} rows along one input: exact by --model {}", StateSpaceOptions::NAME));
-        self.with(Some(StateSpaceOptions::NAME.into()), self.kernel.clone())
+        Some(self.with(Some(StateSpaceOptions::NAME.into()), self.kernel.clone()))
     }
 
     /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
@@ -348,15 +351,6 @@ impl ModelOptions {
         let structural = if gaussian { self.kernel_text().starts_with(AUTO) } else { self.series.is_some() };
         let usual = if structural && self.kinds.is_silent() { Some(StateSpaceOptions::NAME) } else { None };
         self.kinds.kind(self.model.as_deref().or(usual), likelihood, rows)
-    }
-
-    /// Whether a kernel over a single input is fitted without approximation in linear time: if no model is asked for,
-    /// the state-space model knows the kernel, and rows are too many for the exact one.
-    fn is_linear(&self, likelihood: &str, rows: usize, names: &[String]) -> bool {
-        let open = self.model.is_none() && self.kinds.is_silent() && likelihood.starts_with("gaussian");
-        let many = open && names.len() == 1 && !self.is_exact(likelihood, rows);
-        let kernel = || parse_named(&self.kernel_text(), names, &registry().kernels);
-        many && kernel().is_ok_and(|kernel| StateSpaceGp::knows(&kernel, 1))
     }
 
     /// A note that there are too many rows for the exact model, if that is why another is fitted.

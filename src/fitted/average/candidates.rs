@@ -25,7 +25,7 @@ const PLAIN_MODELS: &str = "average(models,log=false)";
 /// The same without any trial of transforms, where time is short.
 pub const UNTRIED_MODELS: &str = "average(models,trials=false)";
 
-/// The most rows of which experts, whose time is a thousand times the square of theirs, still add to nearest rows.
+/// The most rows that experts are trained on beside nearest rows: a step of theirs takes a million operations for each.
 pub const MANY: usize = 50_000;
 
 /// The fewest rows of classes of which a regression of labels predicts well.

@@ -94,28 +94,28 @@ impl NearestGp {
         Near::new(all, Neighbours { indices, each: count })
     }
 
-    /// Means and variances of f at rows `x`, given their neighbours.
-    fn moments(&self, scope: &Scope, x: &Tensor<2>, near: &Near) -> Result<[Tensor<1>; 2]> {
-        let (b, dtype) = (x.dims()[0], scope.dtype());
-        let (mean, prior) = (self.prior.mean.at(scope, x)?, self.prior.covariance(scope, x).diagonal_wide()?);
+    /// What their neighbours add to the prior means and variances of f at rows `x`, in the scope's wide type.
+    fn changes(&self, scope: &Scope, x: &Tensor<2>, near: &Near) -> Result<[Tensor<1>; 2]> {
+        let b = x.dims()[0];
         if near.of.each == 0 {
-            return Ok([mean, prior.cast(dtype)]);
+            return Ok([(); 2].map(|()| Tensor::zeros([b], (scope.device(), scope.wide()))));
         }
         let rows = near.rows.batch(scope);
         let residuals = rows.y.clone() - self.prior.mean.at(scope, &rows.x)?;
         let noise = self.likelihood.variances(scope, near.rows.n(), rows.auxiliary.as_ref());
         let packed = products::Cross::new(&self.prior.kernel, scope, &rows.x, x);
         let packed = packed.conditional(residuals, noise, near.of.clone())?;
-        let floor = prior.clone().detach() * VARIANCE_FLOOR;
-        let variance = (prior + packed.clone().narrow(0, b, b)).max_pair(floor);
-        Ok([mean + packed.narrow(0, 0, b).cast(dtype), variance.cast(dtype)])
+        Ok([packed.clone().narrow(0, 0, b), packed.narrow(0, b, b)])
     }
 
     /// Minus the log density of a batch, given the neighbours of its rows.
     fn loss(&self, scope: &Scope, batch: &Batch, near: &Near) -> Result<Tensor<1>> {
-        let [mean, variance] = self.moments(scope, &batch.x, near)?;
+        let [shift, change] = self.changes(scope, &batch.x, near)?;
+        let prior = self.prior.covariance(scope, &batch.x).diagonal_wide()?;
+        let floor = prior.clone().detach() * VARIANCE_FLOOR;
+        let mean = self.prior.mean.at(scope, &batch.x)? + shift.cast(scope.dtype());
         let noise = self.likelihood.variances(scope, batch.y.dims()[0], batch.auxiliary.as_ref());
-        let variance = variance + noise;
+        let variance = (prior + change).max_pair(floor).cast(scope.dtype()) + noise;
         let squares = (batch.y.clone() - mean).powi_scalar(2) / variance.clone();
         Ok((squares + (variance * TAU).log()).sum() * (0.5 * batch.scale))
     }

@@ -63,9 +63,10 @@ impl Posterior for NearestPosterior {
             let near = Near::new(&self.data, self.nearest(chunk, count)?)?;
             let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
             let prior = to_f64(model.prior.covariance(&scope, &points).diagonal_wide()?)?;
-            let [mean, variance] = model.moments(&scope, &points, &near)?.map(to_f64);
-            let explained: Vec<f64> = prior.iter().zip(variance?).map(|(prior, left)| prior - left).collect();
-            all.extend(mean?.into_iter(), &prior, &explained);
+            let level = to_f64(model.prior.mean.at(&scope, &points)?)?;
+            let [shift, change] = model.changes(&scope, &points, &near)?.map(to_f64);
+            let explained: Vec<f64> = change?.into_iter().map(|change| -change).collect();
+            all.extend(level.into_iter().zip(shift?).map(|(level, shift)| level + shift), &prior, &explained);
         }
         Ok(all)
     }
