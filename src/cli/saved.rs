@@ -60,7 +60,8 @@ pub fn members_text(fitted: &Fitted) -> String {
     }
     let row = |(k, member): (usize, &Member)| {
         let Member { weight, evidence, left_out, .. } = member;
-        let why = format!("{weight:.3} (evidence {:.3}, left-out density {:.3})", -evidence, -left_out);
+        let rows = if member.is_of_forecasts() { "density of forecasts" } else { "left-out density" };
+        let why = format!("{weight:.3} (evidence {:.3}, {rows} {:.3})", -evidence, -left_out);
         (format!("{} {}", k + 1, member.name()), why)
     };
     let rows: Vec<(String, String)> = members.iter().enumerate().map(row).collect();

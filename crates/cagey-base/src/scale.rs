@@ -180,6 +180,18 @@ pub enum TargetTransform {
 }
 
 impl TargetTransform {
+    /// The logarithm that some targets allow: of positive ones their own, of those that may also be 0, and of which some
+    /// exceed 1, that of 1 + target. Below that it would hardly bend.
+    pub fn logarithm(targets: &[f64]) -> Option<Self> {
+        let (least, most) =
+            targets.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));
+        match least {
+            least if least > 0.0 => Some(Self::Log),
+            0.0 if most > 1.0 => Some(Self::Log1p),
+            _ => None,
+        }
+    }
+
     /// `g(y)`, or `None` outside the domain.
     pub fn forward(self, y: f64) -> Option<f64> {
         match self {

@@ -102,7 +102,8 @@ impl<O> Job<O> {
 /// Runs the program with the given figures and tables.
 pub fn main<O: Args + Clone>(program: &'static str, about: &'static str, items: &'static [Item<O>]) -> Result<()> {
     cagey::memory::keep_freed();
-    let with = |name, about| O::augment_args(Common::augment_args(Command::new(name).about(about)));
+    // The documentation of the options would replace what is said of the figure.
+    let with = |name, about| O::augment_args(Common::augment_args(Command::new(name))).about(about);
     let mut command = Command::new(program).about(about).subcommand_required(true).arg_required_else_help(true);
     for Item { name, about, .. } in items {
         command = command.subcommand(with(*name, *about));

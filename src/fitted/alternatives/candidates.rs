@@ -118,8 +118,9 @@ pub(super) fn of_average(
     let along = along.filter(|_| lead.settings.model.kind() != StateSpaceOptions::NAME);
     let mut trends = along.map_or(Vec::new(), |input| trends(lead, data, input));
     // Among members with and without the logarithm, the one with it was not asked for.
-    if !same && transform_of(lead) == TargetTransform::Log {
-        trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", "log".into())));
+    let logarithm = name_of(transform_of(lead)).filter(|_| !same);
+    if let Some(name) = logarithm {
+        trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", name.into())));
     }
     transform.into_iter().chain(trends).chain(others.into_iter().map(with_kernel)).collect()
 }
@@ -207,15 +208,23 @@ fn trends(fitted: &Fitted, data: &Dataset, input: usize) -> Vec<Candidate> {
 
 /// The logarithm of a target that allows it, or the target itself in its place.
 fn transform(now: &Settings, data: &Dataset) -> Option<Candidate> {
-    let least = data.y.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let (target_transform, name, remedy) = match now.target_transform {
-        TargetTransform::Identity if least > 0.0 => (TargetTransform::Log, "log", Remedy::LogTarget),
-        TargetTransform::Identity if least == 0.0 => (TargetTransform::Log1p, "log1p", Remedy::LogTarget),
-        TargetTransform::Identity => return None,
-        _ => (TargetTransform::Identity, "none", Remedy::PlainTarget),
+    let (target_transform, remedy) = match now.target_transform {
+        TargetTransform::Identity => {
+            (TargetTransform::logarithm(data.y.as_deref().unwrap_or_default())?, Remedy::LogTarget)
+        }
+        _ => (TargetTransform::Identity, Remedy::PlainTarget),
     };
     let settings = Settings { target_transform, ..now.clone() };
-    Some(Candidate::new(settings, remedy, "Settings::target_transform", name))
+    Some(Candidate::new(settings, remedy, "Settings::target_transform", name_of(target_transform).unwrap_or("none")))
+}
+
+/// The name of a logarithm of the target.
+fn name_of(transform: TargetTransform) -> Option<&'static str> {
+    match transform {
+        TargetTransform::Identity => None,
+        TargetTransform::Log => Some("log"),
+        TargetTransform::Log1p => Some("log1p"),
+    }
 }
 
 /// A smoother or rougher kernel, one lengthscale for all `d` columns, and a linear part.

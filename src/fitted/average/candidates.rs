@@ -84,10 +84,10 @@ const OF_LOGARITHM: &str = "matern32(ard)";
 pub(in crate::fitted) const TELL: usize = 20;
 
 /// The settings of the models of an average: one for each kernel of a small family. With `log`, if there are 20 rows or
-/// more, all targets are positive and nothing else is known about them (a transform, or noise of rows), also one of the
-/// target's logarithm. The kernel of `settings` does not matter.
+/// more, no target is negative and nothing else is known about them (a transform, or noise of rows), also one of the
+/// target's logarithm, or that of 1 + target. The kernel of `settings` does not matter.
 pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
-    let positive = data.n >= TELL && data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
+    let logarithm = TargetTransform::logarithm(data.y.as_deref().unwrap_or_default()).filter(|_| data.n >= TELL);
     let gaussian = settings.likelihood.starts_with("gaussian");
     let open =
         gaussian && settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
@@ -99,9 +99,8 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
         .filter(|kernel| (inputs > 1 || *kernel != SHARED) && (gaussian || *kernel != ROUGH))
         .map(with)
         .collect();
-    if log && positive && open {
-        all.push(Settings { target_transform: TargetTransform::Log, ..with(OF_LOGARITHM) });
-    }
+    let logarithm = logarithm.filter(|_| log && open);
+    all.extend(logarithm.map(|target_transform| Settings { target_transform, ..with(OF_LOGARITHM) }));
     all
 }
 

@@ -8,12 +8,14 @@
 //! tempered by T = 16, because both were trained on the same rows (Grünwald and van Ommen 2017). Of classes and counts,
 //! the left-out density decides alone. `docs/average.md` has the measurements. Where state-space models of a series are
 //! among them, the weights are by the evidence alone: it predicts each row from earlier ones, and left-out densities
-//! predict it from its neighbours on both sides.
+//! predict it from its neighbours on both sides. Of a series of more than a thousand rows, the evidence is nearly all
+//! about the next row; there, weights are those of forecasts of the last four tenths, a tenth at a time.
 //!
 //! Models of many rows do not all leave rows out in closed form. Then some rows are set apart, and the weights are
 //! those with the highest density of these rows (stacking, Yao et al. 2018).
 
 mod candidates;
+mod forecasts;
 mod mixed;
 mod search;
 mod train;
@@ -59,8 +61,8 @@ pub struct Member {
     /// Minus the log evidence per row, in nats and the target's units: what its training minimised.
     pub evidence: f64,
     /// Mean negative log density of the training rows, each left out in turn, as the model says without its
-    /// calibration (of classes, at its temperature); or of rows set apart from the training, as it predicts them. In
-    /// nats and the target's units.
+    /// calibration (of classes, at its temperature); of a [long series](Self::is_of_forecasts), of forecasts of its
+    /// last rows; or of rows set apart from the training, as it predicts them. In nats and the target's units.
     pub left_out: f64,
     /// The model, which predicts alone too.
     pub fitted: Fitted,
@@ -69,7 +71,9 @@ pub struct Member {
 impl Member {
     /// A model and its measures, still without a weight.
     fn of(fitted: Fitted) -> Result<Self> {
-        let (y, densities) = if fitted.is_gaussian() {
+        let (y, densities) = if fitted.is_long() {
+            (fitted.data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect(), fitted.forecasts()?)
+        } else if fitted.is_gaussian() {
             // As the model says: its calibration would hide what the evidence is about, and vouches only near these
             // rows.
             let left = fitted.uncalibrated().left_out()?.ok_or_else(|| unfit(&fitted.model.title()))?;
@@ -80,7 +84,7 @@ impl Member {
             (y, densities)
         };
         let evidence = fitted.evidence(&y);
-        let left_out = -densities.iter().sum::<f64>() / y.len() as f64;
+        let left_out = -densities.iter().sum::<f64>() / densities.len() as f64;
         if !(evidence + left_out).is_finite() {
             return Err(Error::NotFinite("its evidence, or the density of rows that it leaves out,".into()));
         }
@@ -122,6 +126,12 @@ impl Member {
     /// The logarithm of its weight by the evidence alone, up to a constant.
     fn log_of_evidence(&self) -> f64 {
         -(self.fitted.summary.rows as f64) * self.evidence / OF_EVIDENCE
+    }
+
+    /// Whether its measure is that of forecasts: of a single series of more than a thousand rows by a state-space
+    /// model, with the parameters that all rows have.
+    pub fn is_of_forecasts(&self) -> bool {
+        self.fitted.is_long()
     }
 
     /// Its kernel, and the model and the transform of the target where they are not the usual ones.
@@ -185,6 +195,7 @@ impl Fitted {
         // Rows that follow one another are not predicted from later ones.
         let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
         let log = |m: &Member| match ordered {
+            true if m.is_of_forecasts() => -forecasts::WORTH * m.left_out,
             true => m.log_of_evidence(),
             false => {
                 // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of

@@ -29,7 +29,7 @@ pub(in crate::fitted) struct Chosen {
     pub said: Option<String>,
 }
 
-/// Tries transforms where none was asked for; the logarithm of a positive target with `log`. The rows of a trial say
+/// Tries transforms where none was asked for; the logarithm of a target without negative values with `log`. The rows of a trial say
 /// whether the logarithm pays. Of the inputs they only propose: with all rows, a transform that gained here may have
 /// broken what was linear.
 ///
@@ -44,19 +44,17 @@ pub(in crate::fitted) fn chosen(
 ) -> Result<Chosen> {
     let mut found = Chosen { settings: settings.clone(), inputs: None, said: None };
     let known = settings.auxiliary_column.is_some() || !settings.standardize;
-    let positive = data.y.as_ref().is_some_and(|y| y.iter().all(|y| *y > 0.0));
-    let log = log && positive && settings.target_transform == TargetTransform::Identity;
+    let open = log && settings.target_transform == TargetTransform::Identity;
+    let logarithm = TargetTransform::logarithm(data.y.as_deref().unwrap_or_default()).filter(|_| open);
     let inputs = settings.input_transform.is_auto();
-    if known || !(log || inputs) || data.n < 2 * REGION * REGIONS {
+    if known || !(logarithm.is_some() || inputs) || data.n < 2 * REGION * REGIONS {
         return Ok(found);
     }
     // What is wrong with the columns, the plan says by name.
     let Ok(rows) = regions(data, seed) else { return Ok(found) };
     let trial = Trial { schema, data: data.subset(&rows), seed, registry };
     let mut all = vec![settings.clone()];
-    if log {
-        all.push(Settings { target_transform: TargetTransform::Log, ..settings.clone() });
-    }
+    all.extend(logarithm.map(|target_transform| Settings { target_transform, ..settings.clone() }));
     let of_target = trial.evidence(&all)?;
     let mut now = of_target[0];
     if !now.is_finite() {
@@ -66,8 +64,10 @@ pub(in crate::fitted) fn chosen(
         now -= gain;
         found.settings = all.swap_remove(1);
         let (target, rows) = (&schema.target, rows.len());
+        let of = if found.settings.target_transform == TargetTransform::Log1p { "1 + " } else { "" };
         found.said = Some(format!(
-            "the logarithm of `{target}` is modelled: it gains {gain:.2} nats a row on {rows} rows of {REGIONS} regions"
+            "the logarithm of {of}`{target}` is modelled: it gains {gain:.2} nats a row on {rows} rows of {REGIONS} \
+             regions"
         ));
     }
     if inputs {

@@ -1,5 +1,6 @@
 //! The text that asks for structural kernels, and the seasons named in it.
 
+use crate::data::TargetTransform;
 use crate::data::calendar::YEAR;
 use crate::error::{Error, Result};
 use crate::fitted::Settings;
@@ -27,6 +28,8 @@ pub fn name_of_season(period: f64) -> Option<&'static str> {
 pub(in crate::fitted) struct Asked {
     /// Whether models of the target's logarithm may be among the members.
     pub log: bool,
+    /// The logarithm, if the rows at hand are not all that it has to be for.
+    pub logarithm: Option<TargetTransform>,
     /// Seasons by name, or by their period in units of the input; without this, those that the target shows.
     pub seasons: Option<Vec<String>>,
 }
@@ -37,7 +40,7 @@ pub(in crate::fitted) struct Asked {
 /// [`Error::Usage`] for other arguments.
 pub(in crate::fitted) fn asked(settings: &Settings) -> Result<Option<Asked>> {
     let text: String = settings.kernel.split_whitespace().collect();
-    let mut asked = Asked { log: true, seasons: None };
+    let mut asked = Asked { log: true, logarithm: None, seasons: None };
     if text == AUTO {
         return Ok(Some(asked));
     }

@@ -1,7 +1,7 @@
 //! Many rows: the last of them say which structural kernels there are, and where their trainings begin.
 
 use super::{Asked, periods, takes};
-use crate::data::{Dataset, Schema};
+use crate::data::{Dataset, Schema, TargetTransform};
 use crate::fitted::{Fitted, Member, Settings};
 use crate::models::gp_model::GpModel;
 
@@ -27,12 +27,12 @@ pub(in crate::fitted) fn last(settings: &Settings, schema: &Schema, data: &Datas
 }
 
 /// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years.
-/// Models of the logarithm are for rows that are all positive.
+/// The logarithm is the one that all rows allow.
 pub(in crate::fitted) fn of_all(asked: &Asked, schema: &Schema, data: &Dataset) -> Asked {
     let found = || periods(schema, data).iter().map(|period| format!("{period:?}")).collect();
     let seasons = Some(asked.seasons.clone().unwrap_or_else(found));
-    let positive = data.y.iter().flatten().all(|y| *y > 0.0);
-    Asked { seasons, log: asked.log && positive }
+    let logarithm = TargetTransform::logarithm(data.y.as_deref().unwrap_or_default());
+    Asked { seasons, log: asked.log && logarithm.is_some(), logarithm }
 }
 
 /// The models that all rows are worth: those that the last rows give weight to, the heaviest first.

@@ -7,7 +7,8 @@
 //! 1989, *Forecasting, structural time series models and the Kalman filter*): four trends × the season found × with and
 //! without an autoregressive part × the target or its logarithm. Each is a [state-space](crate::models::state_space)
 //! model, so a fit takes time in proportion to the rows. Weights are those of the evidence, exp(evidence / 8) in units
-//! of the target: rows in order of time are predicted one after another there, as forecasts are.
+//! of the target: rows in order of time are predicted one after another there, as forecasts are. Of many rows, whose
+//! forecasts go much further than that, weights are those of [forecasts](average) of the last ones.
 //!
 //! The search goes from simple models to those with more parts. Each begins at the parameters of a simpler one, so its
 //! training is short and does not end above it; where the simpler one is hopeless, it is left out. Bounds keep
@@ -68,8 +69,16 @@ const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 const SMOOTH: (&str, usize) = ("rbf", 1000);
 
 /// With more rows, the rows say how much a trend walks, and the plain ones, which are cases of the others, are left
-/// out.
-const MANY: usize = 1000;
+/// out. And there are enough for forecasts of some of them to say which models are good.
+pub(in crate::fitted) const MANY: usize = 1000;
+
+/// A season is repeated up to so many times in another, and a whole number of times if it is within this share of that.
+const TIMES: f64 = 9.0;
+const NEAR: f64 = 0.01;
+/// Lengthscales of a season that stays and of a shorter one that walks beside it. They need 121 states together, with
+/// the trend, of which there are at most 128.
+const FINE: f64 = 0.14;
+const WITHIN: f64 = 0.45;
 
 /// Structural kernels are the default of the command up to so many rows.
 pub const MOST: usize = 200_000;
@@ -132,12 +141,13 @@ pub(super) fn candidates(
         return Ok(all.into_iter().map(|settings| Candidate { settings, link: None }).collect());
     }
     let y = data.y.as_deref().unwrap_or_default();
-    let positive = data.n >= average::TELL && y.iter().all(|y| *y > 0.0);
-    let positive = positive && settings.target_transform == TargetTransform::Identity && asked.log;
+    let open = data.n >= average::TELL && settings.target_transform == TargetTransform::Identity && asked.log;
+    let logarithm = asked.logarithm.or_else(|| TargetTransform::logarithm(y)).filter(|_| open);
     let periods = match &asked.seasons {
         Some(given) => given.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?,
         None => periods(schema, data),
     };
+    let nested = (data.n > MANY).then(|| nested(&periods)).flatten();
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
     let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
     let mut all = Vec::new();
@@ -145,9 +155,14 @@ pub(super) fn candidates(
         curves(&base, data.n, &mut all);
     }
     let plain = structural(&base, &seasons, (data.n, None), &mut all);
-    if positive {
-        let log = Settings { target_transform: TargetTransform::Log, ..base };
-        structural(&log, &seasons, (data.n, Some(plain)), &mut all);
+    let of_logarithm = logarithm.map(|target_transform| Settings { target_transform, ..base.clone() });
+    if let Some(log) = &of_logarithm {
+        structural(log, &seasons, (data.n, Some(plain)), &mut all);
+    }
+    if let Some(kernel) = nested {
+        let with =
+            |settings: Settings| Candidate { settings: Settings { kernel: kernel.clone(), ..settings }, link: None };
+        all.extend([base].into_iter().chain(of_logarithm).map(with));
     }
     Ok(all)
 }
@@ -199,4 +214,17 @@ fn structural(
 /// A season whose shape walks.
 fn season(period: f64) -> String {
     format!("periodic(period={period:?}, fix=period) * wiener")
+}
+
+/// The kernel of a season in which another is repeated a few times, as days are in a week: it stays as it is, and fine
+/// enough to make each day another; the shape of the day walks. None for seasons of which one does not fit into the
+/// other.
+fn nested(periods: &[f64]) -> Option<String> {
+    let [short, long] = periods else { return None };
+    let times = long / short;
+    let whole = (2.0..=TIMES).contains(&times.round()) && (times / times.round() - 1.0).abs() < NEAR;
+    let fixed = |period: f64, lengthscale: f64| {
+        format!("periodic(period={period:?}, lengthscale={lengthscale:?}, fix=[period, lengthscale])")
+    };
+    whole.then(|| format!("wiener + {} * wiener + {} + {LOCAL}", fixed(*short, WITHIN), fixed(*long, FINE)))
 }

@@ -2,7 +2,7 @@
 
 use cagey_base::state_space::{observed, power};
 
-use super::chain::{Forward, Rows, SEGMENT, State, Visit};
+use super::chain::{Forward, Rows, State, Visit, segment};
 use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetric_times, symmetrise};
 use super::gather::Gather;
 
@@ -44,7 +44,7 @@ impl<const D: usize> Chain<'_, D> {
         let (mut r, mut n) = ([0.0; D], Box::new([[0.0; D]; D]));
         let mut work = Box::new([[0.0; D]; D]);
         let mut gather = Gather::new(self.blocks);
-        let mut kept: Vec<Kept<D>> = Vec::with_capacity(SEGMENT.min(rows.t.len()));
+        let mut kept: Vec<Kept<D>> = Vec::with_capacity(segment(D).min(rows.t.len()));
         for (first, range, start) in forward.segments() {
             self.replay(&rows, range.clone(), start, &mut transition, &mut kept);
             symmetrise(&mut n);
@@ -164,7 +164,7 @@ impl<const D: usize> Chain<'_, D> {
     ) {
         let (mut transition, mut h) = (self.transition(), Vec::new());
         let mut r = vec![[0.0; D]; count];
-        let mut kept: Vec<Kept<D>> = Vec::with_capacity(SEGMENT.min(rows.t.len()));
+        let mut kept: Vec<Kept<D>> = Vec::with_capacity(segment(D).min(rows.t.len()));
         for (first, range, start) in forward.segments() {
             self.replay(&rows, range.clone(), start, &mut transition, &mut kept);
             for i in range.rev() {

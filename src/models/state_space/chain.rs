@@ -9,7 +9,7 @@
 //!
 //! Of several series, one follows another: at its first row the states are those of the prior again.
 //!
-//! States are kept at the start of each [segment](SEGMENT) of rows only, and computed again from there.
+//! States are kept at the start of each [segment](segment) of rows only, and computed again from there.
 
 // Closures that see states and vectors.
 #![allow(clippy::type_complexity)]
@@ -20,8 +20,10 @@ use super::filter::Chain;
 use super::program::Blocks;
 use crate::error::Result;
 
-/// Rows of a segment.
-pub(super) const SEGMENT: usize = 128;
+/// Rows of a segment: so few that the caches of a core hold what the backward pass keeps of them.
+pub(super) const fn segment(states: usize) -> usize {
+    if states > 48 { 32 } else { 128 }
+}
 
 /// Rows in order of time.
 #[derive(Debug, Clone, Copy)]

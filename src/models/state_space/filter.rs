@@ -3,7 +3,7 @@
 use cagey_base::state_space::{Block, MOST, observed};
 
 use super::banded::{Banded, FEW};
-use super::chain::{Forward, Rows, SEGMENT, State};
+use super::chain::{Forward, Rows, State, segment};
 use super::program::Blocks;
 use crate::error::{Error, Result};
 
@@ -179,7 +179,7 @@ impl<'a, const D: usize> Chain<'a, D> {
     pub(super) fn forward(&self, rows: Rows, from: Option<&State>) -> Result<Forward> {
         let mut transition = self.transition();
         let mut carried = Box::new([[0.0; D]; D]);
-        let (mut starts, mut h) = (Vec::with_capacity(rows.t.len() / SEGMENT + 1), Vec::new());
+        let (mut starts, mut h) = (Vec::with_capacity(rows.t.len() / segment(D) + 1), Vec::new());
         let mut state = Box::new(match from {
             Some(state) => loaded(state),
             None => self.prior(rows.t.first().copied().unwrap_or_default()),
@@ -187,7 +187,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         let (mut sum, mut logs, mut product, mut seen) = (0.0, 0.0, 1.0f64, 0usize);
         let mut before = from.map_or(rows.t.first().copied().unwrap_or_default(), |state| state.time);
         for (i, &t) in rows.t.iter().enumerate() {
-            if i % SEGMENT == 0 {
+            if i % segment(D) == 0 {
                 symmetrise(&mut state.p);
                 starts.push((i, saved(&state, before)));
             }
@@ -230,7 +230,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         let (mut transition, mut carried) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut state, mut before) = (Box::new(loaded::<D>(from)), from.time);
         for (i, &t) in times.iter().enumerate() {
-            if i % SEGMENT == 0 {
+            if i % segment(D) == 0 {
                 symmetrise(&mut state.p);
             }
             if t != before {
@@ -248,7 +248,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         let mut before = rows.t.first().copied().unwrap_or_default();
         let mut state = Box::new(self.prior(before));
         for (i, &t) in rows.t.iter().enumerate() {
-            if i % SEGMENT == 0 {
+            if i % segment(D) == 0 {
                 symmetrise(&mut state.p);
             }
             if rows.begins(i) {
@@ -297,7 +297,7 @@ pub(super) fn symmetric_times<const D: usize>(m: &Matrix<D>, v: &[f64; D]) -> [f
 }
 
 /// Mirrors what rounding has made of a symmetric matrix. Its asymmetry grows by one rounding a row: a
-/// [segment](SEGMENT) of them is no more than that of one product.
+/// [segment](segment) of them is no more than that of one product.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 pub(super) fn symmetrise<const D: usize>(m: &mut Matrix<D>) {
