@@ -673,6 +673,16 @@ fn constant_columns_are_only_shifted() {
 #[test]
 fn targets_outside_the_domain_are_named() {
     let message = |kind, y| TargetScale::fit(kind, &targets(y)).unwrap_err().to_string();
+    for (targets, logarithm) in [
+        (vec![0.5, 2.0], Some(TargetTransform::Log)),
+        (vec![3.0, 0.0], Some(TargetTransform::Log1p)),
+        // Classes, negative values, and no values.
+        (vec![0.0, 1.0], None),
+        (vec![-0.1, 2.0], None),
+        (vec![], None),
+    ] {
+        assert_eq!(TargetTransform::logarithm(&targets), logarithm, "{targets:?}");
+    }
     let log = message(TargetTransform::Log, vec![1.0, 0.0]);
     assert!(log.contains("row 3") && log.contains("`rain`") && log.contains("above 0"), "{log}");
     let log1p = message(TargetTransform::Log1p, vec![-1.5]);

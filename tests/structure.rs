@@ -4,7 +4,11 @@ use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 
 use cagey::data::{Dataset, Schema, TargetTransform};
-use cagey::fitted::{Calibrate, Fitted, Member, Plan, Registry, Settings, structure};
+use cagey::device::Compute;
+use cagey::fitted::{Calibrate, Fit, Fitted, Member, Plan, Registry, Settings, structure};
+use cagey::models::exact::ExactGp;
+use cagey::models::minibatch::Rows;
+use cagey::models::posterior::Posterior;
 use cagey::train::{Observer, Report, Termination, TrainConfig};
 
 fn table(n: usize, step: f64, y: impl Fn(f64) -> f64) -> Dataset {
@@ -95,6 +99,63 @@ fn models_with_more_parts_take_part_if_these_are_worth_it() {
     let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
     assert_eq!(again.summary.trail, fitted.summary.trail);
     assert!(compared >= 2, "{compared} of {:?}", fitted.members().iter().map(Member::name).collect::<Vec<_>>());
+}
+
+#[test]
+fn models_of_a_thousand_rows_are_weighed_by_forecasts() {
+    let steps = walk(1040);
+    let data = table(1040, 1.0, |t| steps[t as usize] + 0.5 * noise(0.3 + t));
+    let fitted = Fit::new(&data).settings(auto()).steps(15).run().unwrap();
+    let (members, y) = (fitted.members(), data.y.as_ref().unwrap());
+    assert!(members.len() > 1);
+    for member in members {
+        assert!(member.is_of_forecasts());
+        // The dense exact model of the rows before each forecast.
+        let (own, scale) = (&member.fitted, member.fitted.target_scale);
+        let mut model = ExactGp::new(own.kernel().clone());
+        model.prior = own.model.prior().clone();
+        let noise = own.noise().unwrap();
+        model.likelihood.noise.set(&[noise]).unwrap();
+        let (mut sum, mut count) = (0.0, 0.0);
+        for begin in [624, 728, 832, 936] {
+            let rows = |range: std::ops::Range<usize>| own.data().gather(&range.collect::<Vec<_>>()).unwrap();
+            let (past, next) = (rows(0..begin), rows(begin..begin + 104));
+            let told = model.posterior(Compute::default(), past).unwrap().predict(&next.x).unwrap();
+            for (i, y) in y[begin..begin + 104].iter().enumerate() {
+                sum -= scale.predictive(told.mean[i], (told.variance[i] + noise).sqrt()).log_density(*y);
+                count += 1.0;
+            }
+        }
+        assert!((member.left_out - sum / count).abs() < 1e-6, "{}: {}", member.name(), member.left_out - sum / count);
+        let ratio = (-32.0 * (member.left_out - members[0].left_out)).exp();
+        assert!((member.weight / members[0].weight - ratio).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_week_of_different_days_stays_beside_a_day_that_walks() {
+    let busy = |t: f64| if (t / 24.0).rem_euclid(7.0) < 5.0 { 3.0 } else { 0.5 };
+    let shape =
+        |t: f64| (busy(t) * (1.0 + (TAU * t / 24.0).sin() + 0.6 * (2.0 * TAU * t / 24.0).sin()) + noise(t)).max(0.0);
+    let data = table(1344, 1.0, |t| (10.0 * shape(t)).round());
+    let train = data.subset(&(0..1176).collect::<Vec<_>>());
+    let fitted = Fit::new(&train).settings(auto()).steps(15).run().unwrap();
+    // Two models whose seasons walk and one whose week stays, of the counts and of log(1 + count).
+    let trail = &fitted.summary.trail;
+    assert_eq!(trail.len(), 6, "{trail:?}");
+    assert_eq!(trail.iter().filter(|line| line.contains("of log(1 + y)")).count(), 3, "{trail:?}");
+    assert_eq!(trail.iter().filter(|line| line.contains("lengthscale=0.14")).count(), 2, "{trail:?}");
+    assert!(fitted.members()[0].name().contains("lengthscale=0.14"), "{}", fitted.members()[0].name());
+    // A week is forecast better than by the week before.
+    let next: Vec<usize> = (1176..1344).collect();
+    let y = data.y.as_ref().unwrap();
+    let told = fitted.predict(&data.subset(&next)).unwrap();
+    let (mut own, mut naive) = (0.0, 0.0);
+    for (row, told) in next.iter().zip(&told) {
+        own += (y[*row] - told.quantile(0.5)).abs();
+        naive += (y[*row] - y[row - 168]).abs();
+    }
+    assert!(own < naive, "{own} for {naive}");
 }
 
 #[test]

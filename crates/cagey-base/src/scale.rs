@@ -186,7 +186,7 @@ impl TargetTransform {
         let (least, most) =
             targets.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));
         match least {
-            least if least > 0.0 => Some(Self::Log),
+            least if least > 0.0 && least <= most => Some(Self::Log),
             0.0 if most > 1.0 => Some(Self::Log1p),
             _ => None,
         }

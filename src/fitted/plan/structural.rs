@@ -13,6 +13,11 @@ use crate::train::{Following, Observer, TrainConfig};
 /// The share of the time that a search may take.
 const SEARCH: f64 = 0.5;
 
+/// The rows that the steps of a training on all of them see together, and the fewest steps. They begin at what the last
+/// rows show: more steps of many rows take many minutes and change little.
+const SEEN: usize = 400_000;
+const FEWEST: usize = 5;
+
 impl Plan {
     /// The models of structural kernels. Of many rows, a search of the last says which of them are trained.
     pub(super) fn structural(
@@ -69,8 +74,11 @@ impl Plan {
         let mut chosen = chosen.into_iter();
         // Candidates of the last rows and of all rows are the same.
         let first = chosen.next().unwrap_or_else(|| all.swap_remove(0));
+        let enough =
+            if config.steps == TrainConfig::default().steps { FEWEST.max(SEEN / first.rows().n()) } else { usize::MAX };
         let config = TrainConfig {
             max_time: config.max_time.map(|time| time.saturating_sub(began.elapsed())),
+            steps: config.steps.min(enough),
             ..config.clone()
         };
         let mut fitted = Self { others: chosen.collect(), ..first }.train(&config, &mut [&mut following])?;

@@ -35,6 +35,8 @@ use single::longest;
 pub(super) use single::{along, inputs, start_within};
 pub use single::{apart, in_order};
 
+use std::ops::Range;
+
 use super::{Settings, average};
 use crate::data::{Column, Dataset, Schema, TargetTransform};
 use crate::error::{Error, Result};
@@ -151,13 +153,19 @@ pub(super) fn candidates(
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
     let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
     let mut all = Vec::new();
-    if !is_dated(schema) {
+    // No smooth curve has a season within a season.
+    if !is_dated(schema) && nested.is_none() {
         curves(&base, data.n, &mut all);
     }
-    let plain = structural(&base, &seasons, (data.n, None), &mut all);
+    let trends = match data.n {
+        _ if nested.is_some() => 2..3,
+        n if n > MANY => 2..4,
+        _ => 0..4,
+    };
+    let plain = structural(&base, &seasons, (data.n, trends.clone(), None), &mut all);
     let of_logarithm = logarithm.map(|target_transform| Settings { target_transform, ..base.clone() });
     if let Some(log) = &of_logarithm {
-        structural(log, &seasons, (data.n, Some(plain)), &mut all);
+        structural(log, &seasons, (data.n, trends, Some(plain)), &mut all);
     }
     if let Some(kernel) = nested {
         let with =
@@ -178,12 +186,12 @@ fn curves(base: &Settings, n: usize, all: &mut Vec<Candidate>) {
     }
 }
 
-/// Adds the structural kernels of `n` rows and returns the number of the first, which begins at the model with the
-/// number `first`, if there is one.
+/// Adds the structural kernels of `n` rows with some of the trends and returns the number of the first, which begins at
+/// the model with the number `first`, if there is one.
 fn structural(
     base: &Settings,
     seasons: &[String],
-    (n, first): (usize, Option<usize>),
+    (n, trends, first): (usize, Range<usize>, Option<usize>),
     all: &mut Vec<Candidate>,
 ) -> usize {
     let begin = all.len();
@@ -193,8 +201,8 @@ fn structural(
         all.push(Candidate { settings: Settings { kernel, ..base.clone() }, link });
         all.len() - 1
     };
-    let left_out = if n > MANY { 2 } else { 0 };
-    let trends = &TRENDS[left_out..];
+    let (left_out, several) = (trends.start, trends.len() > 1);
+    let trends = &TRENDS[trends];
     let mut plain = Vec::new();
     for (trend, from) in trends {
         let earlier = from.and_then(|(at, adds): (usize, bool)| Some((*plain.get(at.checked_sub(left_out)?)?, adds)));
@@ -204,7 +212,7 @@ fn structural(
     for ((trend, _), of) in trends.iter().zip(plain) {
         let local = add(trend, &[LOCAL], Some(Link { of, adds: true }));
         let (lasting, least) = LASTING;
-        if *trend == SMOOTH_TREND && n > least {
+        if *trend == SMOOTH_TREND && n > least && several {
             add(trend, &[LOCAL, lasting], Some(Link { of: local, adds: true }));
         }
     }
