@@ -18,6 +18,11 @@ const CLOSE: f64 = 1e-7;
 /// Below this change, steps with the Hessian are tried if it differs from the curvature.
 const NEAR: f64 = 0.1;
 
+/// After so many steps they are tried at any change, and shortened: where the curvature is far from the Hessian, such as
+/// that of a noise without errors, the way is long.
+const SLOW: usize = 20;
+const SHORTER: usize = 4;
+
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-13;
 
@@ -162,15 +167,16 @@ impl Task<'_> {
     pub fn mode(&self) -> Result<Mode> {
         let Moved { mut f, mut weights, mut value } = self.start();
         let mut change = f64::INFINITY;
-        for _ in 0..STEPS {
+        for step in 0..STEPS {
             let (slopes, above) = (self.slopes(&f), self.above(&f));
             let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
             let least = value - ROUNDING * value.abs().max(1.0);
             let mut next = None;
-            if !self.density.is_log_concave() && change < NEAR {
+            let slow = step >= SLOW;
+            if !self.density.is_log_concave() && (change < NEAR || slow) {
                 let tangent = Tangent::new(self, &f);
                 let step = self.step(&weights, &tangent.solve(tangent.pseudo_target(&above, &slopes.gradient)));
-                next = self.shortened(&f, &weights, step, least, 0);
+                next = self.shortened(&f, &weights, step, least, if slow { SHORTER } else { 0 });
             }
             if next.is_none() {
                 let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
