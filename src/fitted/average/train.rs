@@ -174,7 +174,7 @@ impl Fitted {
         }
     }
 
-    /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median. A few such rows
+    /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median, or e times that of a long series. A few such rows
     /// would decide the mean of an average.
     pub(super) fn explodes(&self) -> Result<bool> {
         if self.target_scale.transform == TargetTransform::Identity {
@@ -188,7 +188,8 @@ impl Fitted {
         };
         let far = threads::helped(|| self.posterior.predict(&far))?;
         let variance = far.variance[0] + self.noise().unwrap_or_default();
-        Ok(0.5 * variance * self.target_scale.sd.powi(2) > MOST)
+        let most = if self.is_long() { MOST_OF_LONG } else { MOST };
+        Ok(0.5 * variance * self.target_scale.sd.powi(2) > most)
     }
 
     /// The inputs as long after the last row as the rows are wide, in the series of the first row.
@@ -204,8 +205,9 @@ impl Fitted {
 
 /// Standard deviations of the inputs at which a row is far from all others.
 const FAR: f64 = 1e6;
-/// The largest logarithm of the ratio of a mean to a median.
+/// The largest logarithm of the ratio of a mean to a median; of a long series, whose forecasts do go that far, less.
 const MOST: f64 = 3.0;
+const MOST_OF_LONG: f64 = 1.0;
 
 /// The configurations of members. Of different kinds of models, each has the optimiser and the rules of ending that are
 /// usual for its kind, unless others are asked for.

@@ -77,8 +77,8 @@ pub(in crate::fitted) const MANY: usize = 1000;
 /// A season is repeated up to so many times in another, and a whole number of times if it is within this share of that.
 const TIMES: f64 = 9.0;
 const NEAR: f64 = 0.01;
-/// Lengthscales of a season that stays and of a shorter one that walks beside it. They need 121 states together, with
-/// the trend, of which there are at most 128.
+/// Lengthscales of a season that stays and of a shorter one that walks beside it. They need 122 states or fewer
+/// together with a trend, of which there are at most 128.
 const FINE: f64 = 0.14;
 const WITHIN: f64 = 0.45;
 
@@ -168,9 +168,15 @@ pub(super) fn candidates(
         structural(log, &seasons, (data.n, trends, Some(plain)), &mut all);
     }
     if let Some(kernel) = nested {
-        let with =
-            |settings: Settings| Candidate { settings: Settings { kernel: kernel.clone(), ..settings }, link: None };
-        all.extend([base].into_iter().chain(of_logarithm).map(with));
+        let mut add = |settings: &Settings, trend: &str| {
+            let settings = Settings { kernel: format!("{trend} + {kernel}"), ..settings.clone() };
+            all.push(Candidate { settings, link: None });
+        };
+        add(&base, TRENDS[0].0);
+        // A walk of a logarithm may go so far that a forecast has no useful mean; what comes back does not.
+        if let Some(log) = &of_logarithm {
+            [TRENDS[0].0, LASTING.0].into_iter().for_each(|trend| add(log, trend));
+        }
     }
     Ok(all)
 }
@@ -224,9 +230,9 @@ fn season(period: f64) -> String {
     format!("periodic(period={period:?}, fix=period) * wiener")
 }
 
-/// The kernel of a season in which another is repeated a few times, as days are in a week: it stays as it is, and fine
-/// enough to make each day another; the shape of the day walks. None for seasons of which one does not fit into the
-/// other.
+/// The kernel, beside a trend, of a season in which another is repeated a few times, as days are in a week: it stays as
+/// it is, and fine enough to make each day another; the shape of the day walks. None for seasons of which one does not
+/// fit into the other.
 fn nested(periods: &[f64]) -> Option<String> {
     let [short, long] = periods else { return None };
     let times = long / short;
@@ -234,5 +240,5 @@ fn nested(periods: &[f64]) -> Option<String> {
     let fixed = |period: f64, lengthscale: f64| {
         format!("periodic(period={period:?}, lengthscale={lengthscale:?}, fix=[period, lengthscale])")
     };
-    whole.then(|| format!("wiener + {} * wiener + {} + {LOCAL}", fixed(*short, WITHIN), fixed(*long, FINE)))
+    whole.then(|| format!("{} * wiener + {} + {LOCAL}", fixed(*short, WITHIN), fixed(*long, FINE)))
 }
