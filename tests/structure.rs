@@ -9,6 +9,7 @@ use cagey::fitted::{Calibrate, Fit, Fitted, Member, Plan, Registry, Settings, st
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::Rows;
 use cagey::models::posterior::Posterior;
+use cagey::models::state_space::StateSpaceOptions;
 use cagey::train::{Observer, Report, Termination, TrainConfig};
 
 fn table(n: usize, step: f64, y: impl Fn(f64) -> f64) -> Dataset {
@@ -130,6 +131,22 @@ fn models_of_a_thousand_rows_are_weighed_by_forecasts() {
         let ratio = (-32.0 * (member.left_out - members[0].left_out)).exp();
         assert!((member.weight / members[0].weight - ratio).abs() < 1e-9);
     }
+}
+
+/// Counts are weighed by the evidence: there are no densities of their forecasts.
+#[test]
+fn only_real_targets_are_weighed_by_forecasts() {
+    let data = table(1040, 1.0, |t| (3.0 + 2.0 * (0.02 * t).sin() + 2.0 * noise(t)).round().max(0.0));
+    let fit = |kernel: &str| {
+        let settings = Settings { likelihood: "poisson".into(), model: StateSpaceOptions::default().into(), ..auto() };
+        Fit::new(&data).settings(settings).kernel(kernel).steps(5).run().unwrap()
+    };
+    let fitted = Fitted::average(vec![fit("matern12"), fit("matern32")]).unwrap();
+    let members = fitted.members();
+    assert!(!members.iter().any(Member::is_of_forecasts));
+    let log = |member: &Member| -1040.0 * member.evidence / 8.0;
+    let ratio = (log(&members[1]) - log(&members[0])).exp();
+    assert!((members[1].weight / members[0].weight - ratio).abs() < 1e-9);
 }
 
 #[test]

@@ -192,6 +192,15 @@ impl TargetTransform {
         }
     }
 
+    /// Its name, as options have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "none",
+            Self::Log => "log",
+            Self::Log1p => "log1p",
+        }
+    }
+
     /// `g(y)`, or `None` outside the domain.
     pub fn forward(self, y: f64) -> Option<f64> {
         match self {
@@ -288,10 +297,8 @@ impl TargetScale {
         let scaled = |(&y, row): (&f64, &usize)| match self.transform.forward(y) {
             Some(g) => Ok((g - self.mean) / self.sd),
             None => {
-                let (name, bound) = match self.transform {
-                    TargetTransform::Log1p => ("log1p", "-1"),
-                    TargetTransform::Log | TargetTransform::Identity => ("log", "0"),
-                };
+                let (name, bound) =
+                    (self.transform.name(), if self.transform == TargetTransform::Log1p { "-1" } else { "0" });
                 Err(Error::Data(format!(
                     "row {row}, target `{target}`: {y} has no {name} transform, which needs values above {bound}; drop \
                      such rows or choose another transform"

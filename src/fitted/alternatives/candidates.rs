@@ -118,8 +118,8 @@ pub(super) fn of_average(
     let along = along.filter(|_| lead.settings.model.kind() != StateSpaceOptions::NAME);
     let mut trends = along.map_or(Vec::new(), |input| trends(lead, data, input));
     // Among members with and without the logarithm, the one with it was not asked for.
-    let logarithm = name_of(transform_of(lead)).filter(|_| !same);
-    if let Some(name) = logarithm {
+    if !same && transform_of(lead) != TargetTransform::Identity {
+        let name = transform_of(lead).name();
         trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", name.into())));
     }
     transform.into_iter().chain(trends).chain(others.into_iter().map(with_kernel)).collect()
@@ -215,16 +215,7 @@ fn transform(now: &Settings, data: &Dataset) -> Option<Candidate> {
         _ => (TargetTransform::Identity, Remedy::PlainTarget),
     };
     let settings = Settings { target_transform, ..now.clone() };
-    Some(Candidate::new(settings, remedy, "Settings::target_transform", name_of(target_transform).unwrap_or("none")))
-}
-
-/// The name of a logarithm of the target.
-fn name_of(transform: TargetTransform) -> Option<&'static str> {
-    match transform {
-        TargetTransform::Identity => None,
-        TargetTransform::Log => Some("log"),
-        TargetTransform::Log1p => Some("log1p"),
-    }
+    Some(Candidate::new(settings, remedy, "Settings::target_transform", target_transform.name()))
 }
 
 /// A smoother or rougher kernel, one lengthscale for all `d` columns, and a linear part.

@@ -21,9 +21,11 @@ const ERRORS: f64 = 8.0;
 pub(super) const WORTH: f64 = ERRORS * BEGIN.len() as f64;
 
 impl Fitted {
-    /// Whether forecasts tell how good this model is: that of a single series of more than a thousand rows.
+    /// Whether forecasts tell how good this model is: that of a single series of more than a thousand rows with Gaussian
+    /// targets.
     pub(super) fn is_long(&self) -> bool {
-        self.settings.model.kind() == StateSpaceOptions::NAME && self.data.d == 1 && self.data.n() > MANY
+        let own = self.settings.model.kind() == StateSpaceOptions::NAME && self.is_gaussian();
+        own && self.data.d == 1 && self.data.n() > MANY
     }
 
     /// Log densities of a [long](Self::is_long) series' last rows, in the units of the target, each predicted from the
@@ -33,15 +35,15 @@ impl Fitted {
         rows.sort_by(|a, b| self.data.x[*a].total_cmp(&self.data.x[*b]));
         let rows = rows.split_off(rows.len().saturating_sub(LAST));
         let share = |share: f64| (share * rows.len() as f64) as usize;
-        let (noise, mut densities) = (self.noise().unwrap_or_default(), Vec::new());
+        let (plain, mut densities) = (self.uncalibrated(), Vec::new());
         for begin in BEGIN.map(share) {
             let next = &rows[begin..rows.len().min(begin + share(AHEAD))];
             let (past, next) = (self.data.gather(&rows[..begin])?, self.data.gather(next)?);
-            let told = helped(|| self.model.condition(self.settings.compute, past)?.predict(&next.x))?;
-            for ((mean, variance), z) in told.mean.iter().zip(&told.variance).zip(&next.y) {
-                let predicted = self.target_scale.predictive(*mean, (variance + noise).sqrt());
-                densities.push(predicted.log_density(self.target_scale.inverse(*z)));
-            }
+            let posterior = helped(|| self.model.condition(self.settings.compute, past))?;
+            let known = Self { posterior: posterior.into(), ..plain.clone() };
+            let told = known.predict_at(&next.x, next.auxiliary.as_deref())?;
+            let y = next.y.iter().map(|z| self.target_scale.inverse(*z));
+            densities.extend(told.iter().zip(y).map(|(told, y)| told.log_density(y)));
         }
         Ok(densities)
     }

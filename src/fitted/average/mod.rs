@@ -194,8 +194,10 @@ impl Fitted {
     fn weighed(mut members: Vec<Member>) -> Result<Self> {
         // Rows that follow one another are not predicted from later ones.
         let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
+        // Forecasts compare with forecasts only.
+        let forecast = members.iter().all(Member::is_of_forecasts);
         let log = |m: &Member| match ordered {
-            true if m.is_of_forecasts() => -forecasts::WORTH * m.left_out,
+            true if forecast => -forecasts::WORTH * m.left_out,
             true => m.log_of_evidence(),
             false => {
                 // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of

@@ -149,7 +149,7 @@ pub(super) fn candidates(
         Some(given) => given.iter().map(|name| asked::period(name, is_dated(schema))).collect::<Result<Vec<f64>>>()?,
         None => periods(schema, data),
     };
-    let nested = (data.n > MANY).then(|| nested(&periods)).flatten();
+    let nested = nested(&periods).filter(|_| data.n > MANY);
     let seasons: Vec<String> = periods.into_iter().map(season).collect();
     let base = Settings { model: StateSpaceOptions::default().into(), ..settings.clone() };
     let mut all = Vec::new();
@@ -157,11 +157,8 @@ pub(super) fn candidates(
     if !is_dated(schema) && nested.is_none() {
         curves(&base, data.n, &mut all);
     }
-    let trends = match data.n {
-        _ if nested.is_some() => 2..3,
-        n if n > MANY => 2..4,
-        _ => 0..4,
-    };
+    // Many rows do without the plain trends, and beside a season within a season the smooth one has to do.
+    let trends = if data.n > MANY { 2 } else { 0 }..if nested.is_some() { 3 } else { TRENDS.len() };
     let plain = structural(&base, &seasons, (data.n, trends.clone(), None), &mut all);
     let of_logarithm = logarithm.map(|target_transform| Settings { target_transform, ..base.clone() });
     if let Some(log) = &of_logarithm {
