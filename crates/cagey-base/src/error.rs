@@ -68,17 +68,17 @@ pub enum Error {
     /// A computed value is NaN or infinite.
     #[error("{0} is not finite; look for extreme values among data, initial values, bounds and priors")]
     NotFinite(String),
-    /// An iterative solver ended with a residual above its tolerance.
+    /// An iterative solver ended with a residual, or a last step, above its tolerance.
     #[error(
-        "{what}: conjugate gradients ended after {iterations} iterations at the relative residual {residual:.1e}, \
-         above the tolerance {tolerance:.1e}: {reason}"
+        "{what}: not converged after {iterations} iterations: {residual:.1e} is above the relative tolerance \
+         {tolerance:.1e}: {reason}"
     )]
     NotConverged {
         /// The system that was solved.
         what: String,
-        /// The relative residual reached.
+        /// The relative residual reached, or the relative size of the last step.
         residual: f64,
-        /// The relative residual asked for.
+        /// The one asked for.
         tolerance: f64,
         /// Iterations taken.
         iterations: usize,

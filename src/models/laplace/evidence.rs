@@ -36,6 +36,9 @@ pub(super) fn evidence(
     }
 }
 
+/// The relative error of the way that the mode moves.
+const EXACT: f64 = 1e-11;
+
 struct Evidence {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -135,7 +138,11 @@ impl Evidence {
         }
         let way = match self.density.is_log_concave() {
             true => task.solve(system, &slopes)?,
-            false => Tangent::new(&task, f).solve(slopes),
+            false => {
+                let tangent = Tangent::new(&task, f);
+                let way = tangent.solve(system, &slopes, EXACT)?;
+                way.unwrap_or_else(|| tangent.solve_directly(&slopes))
+            }
         };
         if self.own > 0 {
             for ((row, f), (_, pull)) in task.at(f).zip(task.at(&task.gram.apply(&way))) {

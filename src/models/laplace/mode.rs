@@ -11,8 +11,7 @@ const STEPS: usize = 200;
 /// Most halvings of a step.
 const HALVINGS: usize = 60;
 
-/// If the largest change of a latent value is at most this, the search ends after the step. The change is relative to
-/// the largest value or 1, and the error of the result is its square.
+/// If the [change](changed) is at most this, the search ends after the step. The error of the result is its square.
 const CLOSE: f64 = 1e-7;
 
 /// Below this change, steps with the Hessian are tried if it differs from the curvature.
@@ -22,6 +21,9 @@ const NEAR: f64 = 0.1;
 /// that of a noise without errors, the way is long.
 const SLOW: usize = 20;
 const SHORTER: usize = 4;
+
+/// The relative error of these steps' solutions. With it, a step makes an error of 1e-7 one of 1e-14.
+const FINE: f64 = 1e-8;
 
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-13;
@@ -163,43 +165,54 @@ impl Task<'_> {
     /// Newton's step may overshoot by orders of magnitude. Short steps with a curvature always increase it.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] when the search finds no finite mode.
+    /// [`Error::NotFinite`] when the search finds no finite mode, [`Error::NotConverged`] when it takes too long.
     pub fn mode(&self) -> Result<Mode> {
         let Moved { mut f, mut weights, mut value } = self.start();
         let mut change = f64::INFINITY;
+        // That of the last step with the curvature.
+        let mut last: Option<System> = None;
         for step in 0..STEPS {
             let (slopes, above) = (self.slopes(&f), self.above(&f));
-            let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
             let least = value - ROUNDING * value.abs().max(1.0);
             let mut next = None;
             let slow = step >= SLOW;
-            if !self.density.is_log_concave() && (change < NEAR || slow) {
+            if let Some(system) = &last
+                && !self.density.is_log_concave()
+                && (change < NEAR || slow)
+            {
+                let climb: Vec<f64> = slopes.gradient.iter().zip(&weights).map(|(g, a)| g - a).collect();
                 let tangent = Tangent::new(self, &f);
-                let step = self.step(&weights, &tangent.solve(tangent.pseudo_target(&above, &slopes.gradient)));
-                next = self.shortened(&f, &weights, step, least, if slow { SHORTER } else { 0 });
+                let turn = match tangent.solve(system, &climb, FINE)? {
+                    None if slow => Some(tangent.solve_directly(&climb)),
+                    turn => turn,
+                };
+                let halvings = if slow { SHORTER } else { 0 };
+                next = turn.and_then(|turn| self.shortened(&f, &weights, self.along(turn), least, halvings));
             }
             if next.is_none() {
+                let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
                 let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
-                next = self.shortened(&f, &weights, self.step(&weights, &target), least, HALVINGS);
+                let turn = target.iter().zip(&weights).map(|(to, a)| to - a).collect();
+                last = Some(system);
+                next = self.shortened(&f, &weights, self.along(turn), least, HALVINGS);
             }
             let Some(moved) = next else { break };
-            let size = f.iter().fold(1.0, |size: f64, f| size.max(f.abs()));
-            change = moved.f.iter().zip(&f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size;
+            change = changed(&f, &moved.f);
             Moved { f, weights, value } = moved;
             if change <= CLOSE {
                 return self.at_mode(f, weights);
             }
         }
-        Err(Error::NotFinite(format!(
-            "the mode of the latent functions, {} latent values for {} rows,",
-            f.len(),
-            self.n()
-        )))
+        let what = format!("the mode of {} latent values for {} rows", f.len(), self.n());
+        if !value.is_finite() || !change.is_finite() {
+            return Err(Error::NotFinite(what));
+        }
+        let reason = "the data may look noiseless at these parameters; try more noise, or the model svgp";
+        Err(Error::NotConverged { what, residual: change, tolerance: CLOSE, iterations: STEPS, reason: reason.into() })
     }
 
-    /// How far f and its weights move when the weights become `target`.
-    fn step(&self, weights: &[f64], target: &[f64]) -> Move {
-        let turn: Vec<f64> = target.iter().zip(weights).map(|(to, a)| to - a).collect();
+    /// How far f moves when its weights move so far.
+    fn along(&self, turn: Vec<f64>) -> Move {
         Move { climb: self.gram.apply(&turn), turn }
     }
 
@@ -221,6 +234,12 @@ impl Task<'_> {
             (value >= least || (least.is_nan() && value.is_finite())).then_some(Moved { f, weights, value })
         })
     }
+}
+
+/// The largest change of a latent value, relative to the largest value or 1.
+fn changed(f: &[f64], to: &[f64]) -> f64 {
+    let size = f.iter().fold(1.0, |size: f64, f| size.max(f.abs()));
+    to.iter().zip(f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size
 }
 
 /// A step of the latent values and of their weights.

@@ -124,6 +124,18 @@ impl System {
         Ok(y)
     }
 
+    /// `(I + W K)⁻¹ b = W^½ B⁻¹ W^-½ b` for diagonal curvatures.
+    pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>> {
+        let mut all = Vec::with_capacity(b.len());
+        for ((b, roots), factor) in b.chunks_exact(self.n).zip(&self.roots).zip(&self.factors) {
+            let mut x: Vec<f64> = b.iter().zip(roots).map(|(b, root)| b / root).collect();
+            factor.solve(&mut x)?;
+            scale(&mut x, roots, &[1.0]);
+            all.extend(x);
+        }
+        Ok(all)
+    }
+
     /// `E_l`, row-major `[n, n]`.
     fn part(&self, latent: usize) -> Vec<f64> {
         let mut e = self.inverse(latent);

@@ -1,53 +1,97 @@
-//! Newton's method with the Hessian itself, for likelihoods whose curvature differs from it.
+//! Solutions with the Hessian itself, for likelihoods whose curvature differs from it.
 
 use faer::Mat;
-use faer::linalg::solvers::{PartialPivLu, Solve};
+use faer::linalg::solvers::Solve;
 
 use super::mode::Task;
+use super::system::System;
+use crate::error::Result;
 use crate::linalg::dense::registers;
+use crate::linalg::real::dot;
 
 /// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign. Its order
 /// is Ln.
-pub(super) struct Tangent {
+pub(super) struct Tangent<'a> {
+    task: &'a Task<'a>,
     /// `[n, L, L]`.
     hessians: Vec<f64>,
-    factor: PartialPivLu<f64>,
 }
 
-impl Tangent {
-    pub fn new(task: &Task, f: &[f64]) -> Self {
-        let (n, latents) = (task.rows.len(), task.density.latents());
+/// Most steps of conjugate gradients.
+const STEPS: usize = 100;
+
+impl<'a> Tangent<'a> {
+    pub fn new(task: &'a Task, f: &[f64]) -> Self {
+        let (n, latents) = (task.n(), task.density.latents());
         let mut hessians = vec![0.0; n * latents * latents];
         let mut gradient = vec![0.0; latents];
         for ((row, f), hessian) in task.at(f).zip(hessians.chunks_exact_mut(latents * latents)) {
             task.density.derivatives(row, &f, &mut gradient, hessian);
             hessian.iter_mut().for_each(|h| *h = -*h);
         }
+        Self { task, hessians }
+    }
+
+    /// `H h`.
+    fn times(&self, h: &[f64]) -> Vec<f64> {
+        let (n, latents) = (self.task.n(), self.task.density.latents());
+        let entry = |place: usize| {
+            let row = &self.hessians[(place % n * latents + place / n) * latents..][..latents];
+            row.iter().enumerate().map(|(b, c)| c * h[b * n + place % n]).sum()
+        };
+        (0..h.len()).map(entry).collect()
+    }
+
+    /// `x = (I + H K)⁻¹ b` by conjugate gradients for `(K⁻¹ + H) K x = b`, preconditioned by `K⁻¹ + W` for the curvature
+    /// W of a system. Ends when the error, in the norm of the preconditioner, is about this share of x. None if
+    /// `K⁻¹ + H` is not positive definite, as it is at a mode, or if it takes too long.
+    pub fn solve(&self, system: &System, b: &[f64], tolerance: f64) -> Result<Option<Vec<f64>>> {
+        let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
+        // Directions p of K x, with K⁻¹p.
+        let (mut p, mut weights) = (vec![0.0; b.len()], vec![0.0; b.len()]);
+        let (mut first, mut size) = (None, 0.0);
+        for _ in 0..STEPS {
+            let q = system.solve(&r)?;
+            let z = self.task.gram.apply(&q);
+            let next = dot(&r, &z);
+            if next <= tolerance * tolerance * *first.get_or_insert(next) {
+                return Ok(Some(x));
+            }
+            let beta = if size > 0.0 { next / size } else { 0.0 };
+            size = next;
+            follow(&mut weights, beta, &q);
+            follow(&mut p, beta, &z);
+            let pushed: Vec<f64> = self.times(&p).iter().zip(&weights).map(|(h, w)| h + w).collect();
+            let bend = dot(&p, &pushed);
+            if bend.is_nan() || bend <= 0.0 {
+                return Ok(None);
+            }
+            add(&mut x, size / bend, &weights);
+            add(&mut r, -size / bend, &pushed);
+        }
+        Ok(None)
+    }
+
+    /// The same by a factorisation, whatever the signs are.
+    pub fn solve_directly(&self, b: &[f64]) -> Vec<f64> {
+        let (n, latents) = (self.task.n(), self.task.density.latents());
         let entry = |row: usize, column: usize| {
             let ((a, i), (b, j)) = ((row / n, row % n), (column / n, column % n));
-            f64::from(u8::from(row == column)) + hessians[(i * latents + a) * latents + b] * task.gram.of(b)[i * n + j]
+            let h = self.hessians[(i * latents + a) * latents + b];
+            f64::from(u8::from(row == column)) + h * self.task.gram.of(b)[i * n + j]
         };
-        let factor = Mat::from_fn(latents * n, latents * n, entry).partial_piv_lu();
-        registers::clear();
-        Self { hessians, factor }
-    }
-
-    /// `H h + g`.
-    pub fn pseudo_target(&self, h: &[f64], gradient: &[f64]) -> Vec<f64> {
-        let latents = (self.hessians.len() / h.len()).max(1);
-        let n = h.len() / latents;
-        let entry = |(place, g): (usize, &f64)| {
-            let row = &self.hessians[(place % n * latents + place / n) * latents..][..latents];
-            g + row.iter().enumerate().map(|(b, c)| c * h[b * n + place % n]).sum::<f64>()
-        };
-        gradient.iter().enumerate().map(entry).collect()
-    }
-
-    /// `(I + H K)⁻¹ b`.
-    pub fn solve(&self, b: Vec<f64>) -> Vec<f64> {
         let mut b = Mat::from_fn(b.len(), 1, |row, _| b[row]);
-        self.factor.solve_in_place(b.as_mut());
+        Mat::from_fn(latents * n, latents * n, entry).partial_piv_lu().solve_in_place(b.as_mut());
         registers::clear();
         b.col(0).iter().copied().collect()
     }
+}
+
+/// `p ← z + β p`.
+fn follow(p: &mut [f64], beta: f64, z: &[f64]) {
+    p.iter_mut().zip(z).for_each(|(p, z)| *p = z + beta * *p);
+}
+
+fn add(x: &mut [f64], step: f64, p: &[f64]) {
+    x.iter_mut().zip(p).for_each(|(x, p)| *x += step * p);
 }
