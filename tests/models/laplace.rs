@@ -395,6 +395,24 @@ fn extremes_are_finite() {
     }
 }
 
+/// Two rows at one place that contradict each other: the log posterior bends upwards between its two modes, where the
+/// search begins.
+#[test]
+fn a_search_leaves_a_saddle() {
+    let mut gp = LaplaceGp::boxed(Kernel::parse("1e4 * rbf", 1).unwrap().into(), likelihood("student-t"));
+    gp.find_mut("noise").unwrap()[0].set(&[0.01]).unwrap();
+    gp.find_mut("df").unwrap()[0].set(&[3.0]).unwrap();
+    gp.priors[0].mean = Mean::Zero;
+    for side in [-1.0, 1.0] {
+        let y = vec![5.0 + 1e-6 * side, -5.0 + 1e-6 * side];
+        let data = Observations::new(vec![0.0; 2], 1, y, None).unwrap();
+        let posterior = gp.posterior(F64, data).unwrap();
+        // The search begins beyond the saddle, on the other side of 0.
+        let off = posterior.mode()[0] + 5.0 * side;
+        assert!(off.abs() < 0.01, "{side}: {:?}", posterior.mode());
+    }
+}
+
 /// Latent values of 50 and more, where probabilities and their curvature are below rounding errors.
 #[test]
 fn certain_classes_reach_far() {

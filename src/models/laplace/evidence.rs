@@ -9,7 +9,7 @@ use super::correction::Correction;
 use super::left::Left;
 use super::mode::{Mode, Task};
 use super::system::Gram;
-use super::tangent::Tangent;
+use super::tangent::{Solved, Tangent};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
@@ -140,8 +140,10 @@ impl Evidence {
             true => task.solve(system, &slopes)?,
             false => {
                 let tangent = Tangent::new(&task, f);
-                let way = tangent.solve(system, &slopes, EXACT)?;
-                way.unwrap_or_else(|| tangent.solve_directly(&slopes))
+                match tangent.solve(system, &slopes, EXACT)? {
+                    Solved { x, whole: true, .. } => x,
+                    _ => tangent.solve_directly(&slopes),
+                }
             }
         };
         if self.own > 0 {

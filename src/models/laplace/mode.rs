@@ -1,7 +1,7 @@
 //! Finds the mode of the posterior by a safeguarded Newton's method.
 
 use super::system::{Gram, System};
-use super::tangent::Tangent;
+use super::tangent::{Solved, Tangent};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Density, Row, Support};
 
@@ -21,6 +21,9 @@ const NEAR: f64 = 0.1;
 /// that of a noise without errors, the way is long.
 const SLOW: usize = 20;
 const SHORTER: usize = 4;
+
+/// The longest step along a direction in which the log posterior bends upwards, as a [change](changed).
+const LONG: f64 = 0.5;
 
 /// The relative error of these steps' solutions. With it, a step makes an error of 1e-7 one of 1e-14.
 const FINE: f64 = 1e-8;
@@ -174,22 +177,22 @@ impl Task<'_> {
         for step in 0..STEPS {
             let (slopes, above) = (self.slopes(&f), self.above(&f));
             let least = value - ROUNDING * value.abs().max(1.0);
-            let mut next = None;
+            let (mut next, mut bent) = (None, false);
             let slow = step >= SLOW;
             if let Some(system) = &last
                 && !self.density.is_log_concave()
                 && (change < NEAR || slow)
             {
                 let climb: Vec<f64> = slopes.gradient.iter().zip(&weights).map(|(g, a)| g - a).collect();
-                let tangent = Tangent::new(self, &f);
-                let turn = match tangent.solve(system, &climb, FINE)? {
-                    None if slow => Some(tangent.solve_directly(&climb)),
-                    turn => turn,
+                let Solved { x, bend, .. } = Tangent::new(self, &f).solve(system, &climb, FINE)?;
+                bent = bend.is_some();
+                next = match bend {
+                    Some(bend) => self.far(&f, &weights, &self.along(x), &self.along(bend), least),
+                    None => self.shortened(&f, &weights, self.along(x), least, if slow { SHORTER } else { 0 }),
                 };
-                let halvings = if slow { SHORTER } else { 0 };
-                next = turn.and_then(|turn| self.shortened(&f, &weights, self.along(turn), least, halvings));
             }
             if next.is_none() {
+                bent = false;
                 let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
                 let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
                 let turn = target.iter().zip(&weights).map(|(to, a)| to - a).collect();
@@ -199,7 +202,7 @@ impl Task<'_> {
             let Some(moved) = next else { break };
             change = changed(&f, &moved.f);
             Moved { f, weights, value } = moved;
-            if change <= CLOSE {
+            if change <= CLOSE && !bent {
                 return self.at_mode(f, weights);
             }
         }
@@ -214,6 +217,24 @@ impl Task<'_> {
     /// How far f moves when its weights move so far.
     fn along(&self, turn: Vec<f64>) -> Move {
         Move { climb: self.gram.apply(&turn), turn }
+    }
+
+    /// The best step along a direction in which the log posterior bends upwards, as near a saddle, beside another step.
+    fn far(&self, f: &[f64], weights: &[f64], step: &Move, bend: &Move, least: f64) -> Option<Moved> {
+        let sum = |a: &[f64], b: &[f64], share: f64| a.iter().zip(b).map(|(a, b)| a + share * b).collect::<Vec<_>>();
+        let longest = LONG / changed(f, &sum(f, &bend.climb, 1.0));
+        let mut best: Option<Moved> = None;
+        for halving in 0..HALVINGS {
+            let length = longest * 0.5f64.powi(halving as i32);
+            let way = Move { climb: sum(&step.climb, &bend.climb, length), turn: sum(&step.turn, &bend.turn, length) };
+            let moved = self.shortened(f, weights, way, least, 0);
+            match (&best, moved) {
+                (Some(best), Some(moved)) if moved.value <= best.value => break,
+                (Some(_), None) => break,
+                (_, moved) => best = moved,
+            }
+        }
+        best
     }
 
     /// A step, halved until the log posterior is at least `least`.

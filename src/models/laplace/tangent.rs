@@ -17,6 +17,16 @@ pub(super) struct Tangent<'a> {
     hessians: Vec<f64>,
 }
 
+/// What conjugate gradients found.
+pub(super) struct Solved {
+    /// The solution, or the minimum over the directions before the end.
+    pub x: Vec<f64>,
+    /// The direction at which `K⁻¹ + H` is not positive, if there was one.
+    pub bend: Option<Vec<f64>>,
+    /// Whether x is the solution.
+    pub whole: bool,
+}
+
 /// Most steps of conjugate gradients.
 const STEPS: usize = 100;
 
@@ -43,9 +53,9 @@ impl<'a> Tangent<'a> {
     }
 
     /// `x = (I + H K)⁻¹ b` by conjugate gradients for `(K⁻¹ + H) K x = b`, preconditioned by `K⁻¹ + W` for the curvature
-    /// W of a system. Ends when the error, in the norm of the preconditioner, is about this share of x. None if
-    /// `K⁻¹ + H` is not positive definite, as it is at a mode, or if it takes too long.
-    pub fn solve(&self, system: &System, b: &[f64], tolerance: f64) -> Result<Option<Vec<f64>>> {
+    /// W of a system. Ends when the error, in the norm of the preconditioner, is about this share of x; or after some
+    /// steps, or at a direction in which `K⁻¹ + H` is not positive, as it is at a mode (Steihaug 1983).
+    pub fn solve(&self, system: &System, b: &[f64], tolerance: f64) -> Result<Solved> {
         let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
         // Directions p of K x, with K⁻¹p.
         let (mut p, mut weights) = (vec![0.0; b.len()], vec![0.0; b.len()]);
@@ -55,7 +65,7 @@ impl<'a> Tangent<'a> {
             let z = self.task.gram.apply(&q);
             let next = dot(&r, &z);
             if next <= tolerance * tolerance * *first.get_or_insert(next) {
-                return Ok(Some(x));
+                return Ok(Solved { x, bend: None, whole: true });
             }
             let beta = if size > 0.0 { next / size } else { 0.0 };
             size = next;
@@ -64,12 +74,12 @@ impl<'a> Tangent<'a> {
             let pushed: Vec<f64> = self.times(&p).iter().zip(&weights).map(|(h, w)| h + w).collect();
             let bend = dot(&p, &pushed);
             if bend.is_nan() || bend <= 0.0 {
-                return Ok(None);
+                return Ok(Solved { x, bend: Some(weights), whole: false });
             }
             add(&mut x, size / bend, &weights);
             add(&mut r, -size / bend, &pushed);
         }
-        Ok(None)
+        Ok(Solved { x, bend: None, whole: false })
     }
 
     /// The same by a factorisation, whatever the signs are.
