@@ -22,6 +22,10 @@ const NEAR: f64 = 0.1;
 const SLOW: usize = 20;
 const SHORTER: usize = 4;
 
+/// Most doublings of a step of a long search, if its [change](changed) is below this.
+const DOUBLINGS: usize = 20;
+const SHORT: f64 = 0.03;
+
 /// The longest step along a direction in which the log posterior bends upwards, as a [change](changed).
 const LONG: f64 = 0.5;
 
@@ -199,7 +203,10 @@ impl Task<'_> {
                 last = Some(system);
                 next = self.shortened(&f, &weights, self.along(turn), least, HALVINGS);
             }
-            let Some(moved) = next else { break };
+            let Some(mut moved) = next else { break };
+            if slow && changed(&f, &moved.f) < SHORT {
+                self.lengthen(&f, &weights, &mut moved);
+            }
             change = changed(&f, &moved.f);
             Moved { f, weights, value } = moved;
             if change <= CLOSE && !bent {
@@ -217,6 +224,20 @@ impl Task<'_> {
     /// How far f moves when its weights move so far.
     fn along(&self, turn: Vec<f64>) -> Move {
         Move { climb: self.gram.apply(&turn), turn }
+    }
+
+    /// Doubles a step as long as the log posterior rises. Where a density falls exponentially, as that of a noise far
+    /// too small, Newton's steps are far too short.
+    fn lengthen(&self, f: &[f64], weights: &[f64], moved: &mut Moved) {
+        let on = |from: &[f64], to: &[f64]| from.iter().zip(to).map(|(from, to)| to + (to - from)).collect();
+        for _ in 0..DOUBLINGS {
+            let (f, weights): (Vec<f64>, Vec<f64>) = (on(f, &moved.f), on(weights, &moved.weights));
+            let value = self.log_posterior(&f, &weights);
+            if value.is_nan() || value <= moved.value {
+                break;
+            }
+            *moved = Moved { f, weights, value };
+        }
     }
 
     /// The best step along a direction in which the log posterior bends upwards, as near a saddle, beside another step.
