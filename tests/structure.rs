@@ -157,8 +157,8 @@ fn a_week_of_different_days_stays_beside_a_day_that_walks() {
     let data = table(1344, 1.0, |t| (10.0 * shape(t)).round());
     let train = data.subset(&(0..1176).collect::<Vec<_>>());
     let fitted = Fit::new(&train).settings(auto()).steps(15).run().unwrap();
-    // Two models whose seasons walk and one whose week stays, of the counts and of log(1 + count); of this also one whose
-    // level comes back.
+    // Two models whose seasons walk and one whose week stays, of the counts and of log(1 + count); of this also one
+    // whose level comes back.
     let trail = &fitted.summary.trail;
     assert_eq!(trail.len(), 7, "{trail:?}");
     assert_eq!(trail.iter().filter(|line| line.contains("of log(1 + y)")).count(), 4, "{trail:?}");

@@ -70,7 +70,7 @@ pub enum Error {
     NotFinite(String),
     /// An iterative solver ended with a residual, or a last step, above its tolerance.
     #[error(
-        "{what}: not converged after {iterations} iterations: {residual:.1e} is above the relative tolerance \
+        "{what}: not converged after {iterations} iterations: the relative error {residual:.1e} is above the tolerance \
          {tolerance:.1e}: {reason}"
     )]
     NotConverged {

@@ -21,8 +21,8 @@ const ERRORS: f64 = 8.0;
 pub(super) const WORTH: f64 = ERRORS * BEGIN.len() as f64;
 
 impl Fitted {
-    /// Whether forecasts tell how good this model is: that of a single series of more than a thousand rows with Gaussian
-    /// targets.
+    /// Whether forecasts tell how good this model is: that of a single series of more than a thousand rows with
+    /// Gaussian targets.
     pub(super) fn is_long(&self) -> bool {
         let own = self.settings.model.kind() == StateSpaceOptions::NAME && self.is_gaussian();
         own && self.data.d == 1 && self.data.n() > MANY

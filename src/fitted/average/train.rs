@@ -174,8 +174,8 @@ impl Fitted {
         }
     }
 
-    /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median, or e times that of a long series. A few such rows
-    /// would decide the mean of an average.
+    /// Whether the mean of a log-normal prediction far from the data is more than e³ times its median, or e times that
+    /// of a long series. A few such rows would decide the mean of an average.
     pub(super) fn explodes(&self) -> Result<bool> {
         if self.target_scale.transform == TargetTransform::Identity {
             return Ok(false);

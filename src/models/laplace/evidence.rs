@@ -139,7 +139,8 @@ impl Evidence {
         let way = match self.density.is_log_concave() {
             true => task.solve(system, &slopes)?,
             false => {
-                let tangent = Tangent::new(&task, f);
+                let hessians = task.slopes(f).hessians;
+                let tangent = Tangent::new(&task, &hessians);
                 match tangent.solve(system, &slopes, EXACT)? {
                     Solved { x, whole: true, .. } => x,
                     _ => tangent.solve_directly(&slopes),

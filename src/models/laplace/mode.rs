@@ -17,8 +17,8 @@ const CLOSE: f64 = 1e-7;
 /// Below this change, steps with the Hessian are tried if it differs from the curvature.
 const NEAR: f64 = 0.1;
 
-/// After so many steps they are tried at any change, and shortened: where the curvature is far from the Hessian, such as
-/// that of a noise without errors, the way is long.
+/// After so many steps they are tried at any change, and shortened: where the curvature is far from the Hessian, as that
+/// of a noise without errors, the way is long.
 const SLOW: usize = 20;
 const SHORTER: usize = 4;
 
@@ -76,9 +76,12 @@ pub(super) struct Mode {
     pub system: System,
 }
 
-/// Gradient of the log density in all latent values, and curvature with which a step climbs.
-struct Slopes {
+/// Derivatives of the log density in all latent values.
+pub(super) struct Slopes {
     gradient: Vec<f64>,
+    /// The negative Hessian of each row `[n, L, L]`, where the curvature differs from it.
+    pub hessians: Vec<f64>,
+    /// The curvature with which a step climbs.
     d: Vec<f64>,
 }
 
@@ -98,15 +101,19 @@ impl Task<'_> {
         f.chunks_exact(self.n()).enumerate().flat_map(above).collect()
     }
 
-    fn slopes(&self, f: &[f64]) -> Slopes {
+    pub fn slopes(&self, f: &[f64]) -> Slopes {
         let (n, latents) = (self.n(), self.density.latents());
-        let (mut gradient, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
-        let mut all = vec![0.0; f.len()];
+        let (mut row_gradient, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
+        let (mut gradient, mut hessians) = (vec![0.0; f.len()], Vec::new());
         for (i, (row, f)) in self.at(f).enumerate() {
-            self.density.derivatives(row, &f, &mut gradient, &mut hessian);
-            gradient.iter().enumerate().for_each(|(latent, slope)| all[latent * n + i] = *slope);
+            self.density.derivatives(row, &f, &mut row_gradient, &mut hessian);
+            row_gradient.iter().enumerate().for_each(|(latent, slope)| gradient[latent * n + i] = *slope);
+            if !self.density.is_log_concave() {
+                hessians.extend(hessian.iter().map(|h| -h));
+            }
         }
-        Slopes { gradient: all, d: self.curvatures(f, |row, f, d| self.density.climbing_curvature(row, f, d)) }
+        let d = self.curvatures(f, |row, f, d| self.density.climbing_curvature(row, f, d));
+        Slopes { gradient, hessians, d }
     }
 
     /// The numbers `d` `[L, n]` of a curvature `of` a row.
@@ -120,7 +127,7 @@ impl Task<'_> {
     }
 
     /// `W h + g`.
-    fn pseudo_target(&self, Slopes { gradient, d }: &Slopes, h: &[f64]) -> Vec<f64> {
+    fn pseudo_target(&self, Slopes { gradient, d, .. }: &Slopes, h: &[f64]) -> Vec<f64> {
         let mut curved: Vec<f64> = d.iter().zip(h).map(|(d, h)| d * h).collect();
         if self.density.is_centred() {
             let n = self.n();
@@ -145,10 +152,10 @@ impl Task<'_> {
 
     /// The prior mean or, if it is higher, the point [near the peaks](Self::near_peaks) of counts and sizes. Only if
     /// there is one mode, because another start might lead to another one.
-    fn start(&self) -> Moved {
+    fn start(&self) -> Place {
         let f: Vec<f64> = (0..self.density.latents()).flat_map(|latent| self.mean(latent).to_vec()).collect();
         let weights = vec![0.0; f.len()];
-        let start = Moved { value: self.log_posterior(&f, &weights), f, weights };
+        let start = self.place(f, weights);
         let peaked = matches!(self.density.support(1.0), Support::Counts(_) | Support::Positive);
         match peaked && self.density.latents() == 1 && self.density.is_log_concave() {
             true => self.near_peaks().ok().filter(|near| near.value > start.value).unwrap_or(start),
@@ -158,14 +165,12 @@ impl Task<'_> {
 
     /// Where Newton's step leads from the values at which each target is most likely. That is close to the mode for
     /// large counts of different sizes, which steps of one length from the prior mean reach slowly.
-    fn near_peaks(&self) -> Result<Moved> {
-        let mean = self.mean(0);
+    fn near_peaks(&self) -> Result<Place> {
         let peaks: Vec<f64> = self.rows.iter().map(|row| self.density.peak(*row)).collect();
         let (slopes, above) = (self.slopes(&peaks), self.above(&peaks));
         let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
         let weights = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
-        let f: Vec<f64> = mean.iter().zip(self.gram.apply(&weights)).map(|(m, h)| m + h).collect();
-        Ok(Moved { value: self.log_posterior(&f, &weights), f, weights })
+        Ok(self.place(plus(self.mean(0), &self.gram.apply(&weights), 1.0), weights))
     }
 
     /// Climbs from the [start](Self::start). A step is halved until the log posterior does not decrease, because
@@ -174,51 +179,53 @@ impl Task<'_> {
     /// # Errors
     /// [`Error::NotFinite`] when the search finds no finite mode, [`Error::NotConverged`] when it takes too long.
     pub fn mode(&self) -> Result<Mode> {
-        let Moved { mut f, mut weights, mut value } = self.start();
-        let mut change = f64::INFINITY;
+        let (mut at, mut change, mut steps) = (self.start(), f64::INFINITY, 0);
         // That of the last step with the curvature.
         let mut last: Option<System> = None;
-        for step in 0..STEPS {
-            let (slopes, above) = (self.slopes(&f), self.above(&f));
-            let least = value - ROUNDING * value.abs().max(1.0);
-            let (mut next, mut bent) = (None, false);
-            let slow = step >= SLOW;
+        while steps < STEPS {
+            let slopes = self.slopes(&at.f);
+            let least = at.value - ROUNDING * at.value.abs().max(1.0);
+            let slow = steps >= SLOW;
+            let mut next = None;
             if let Some(system) = &last
                 && !self.density.is_log_concave()
                 && (change < NEAR || slow)
             {
-                let climb: Vec<f64> = slopes.gradient.iter().zip(&weights).map(|(g, a)| g - a).collect();
-                let Solved { x, bend, .. } = Tangent::new(self, &f).solve(system, &climb, FINE)?;
-                bent = bend.is_some();
+                let climb = plus(&slopes.gradient, &at.weights, -1.0);
+                let Solved { x, bend, whole } = Tangent::new(self, &slopes.hessians).solve(system, &climb, FINE)?;
                 next = match bend {
-                    Some(bend) => self.far(&f, &weights, &self.along(x), &self.along(bend), least),
-                    None => self.shortened(&f, &weights, self.along(x), least, if slow { SHORTER } else { 0 }),
+                    Some(bend) => self.far(&at, &self.along(x), &self.along(bend), least),
+                    None => self.shortened(&at, &self.along(x), least, if slow { SHORTER } else { 0 }),
                 };
+                // The search does not end by a step over some directions.
+                next = next.filter(|next| whole || changed(&at.f, &next.f) > CLOSE);
             }
             if next.is_none() {
-                bent = false;
                 let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
-                let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
-                let turn = target.iter().zip(&weights).map(|(to, a)| to - a).collect();
+                let target = self.solve(&system, &self.pseudo_target(&slopes, &self.above(&at.f)))?;
                 last = Some(system);
-                next = self.shortened(&f, &weights, self.along(turn), least, HALVINGS);
+                next = self.shortened(&at, &self.along(plus(&target, &at.weights, -1.0)), least, HALVINGS);
             }
-            let Some(mut moved) = next else { break };
-            if slow && changed(&f, &moved.f) < SHORT {
-                self.lengthen(&f, &weights, &mut moved);
+            let Some(mut next) = next else { break };
+            if slow && changed(&at.f, &next.f) < SHORT {
+                next = self.lengthened(&at, next);
             }
-            change = changed(&f, &moved.f);
-            Moved { f, weights, value } = moved;
-            if change <= CLOSE && !bent {
-                return self.at_mode(f, weights);
+            change = changed(&at.f, &next.f);
+            (at, steps) = (next, steps + 1);
+            if change <= CLOSE {
+                return self.at_mode(at.f, at.weights);
             }
         }
-        let what = format!("the mode of {} latent values for {} rows", f.len(), self.n());
-        if !value.is_finite() || !change.is_finite() {
+        let what = format!("the mode of {} latent values for {} rows", at.f.len(), self.n());
+        if !at.value.is_finite() || !change.is_finite() {
             return Err(Error::NotFinite(what));
         }
-        let reason = "the data may look noiseless at these parameters; try more noise, or the model svgp";
-        Err(Error::NotConverged { what, residual: change, tolerance: CLOSE, iterations: STEPS, reason: reason.into() })
+        let reason = "use the model svgp, which needs no mode, or more noise if the data look noiseless".into();
+        Err(Error::NotConverged { what, residual: change, tolerance: CLOSE, iterations: steps, reason })
+    }
+
+    fn place(&self, f: Vec<f64>, weights: Vec<f64>) -> Place {
+        Place { value: self.log_posterior(&f, &weights), f, weights }
     }
 
     /// How far f moves when its weights move so far.
@@ -226,55 +233,46 @@ impl Task<'_> {
         Move { climb: self.gram.apply(&turn), turn }
     }
 
-    /// Doubles a step as long as the log posterior rises. Where a density falls exponentially, as that of a noise far
-    /// too small, Newton's steps are far too short.
-    fn lengthen(&self, f: &[f64], weights: &[f64], moved: &mut Moved) {
-        let on = |from: &[f64], to: &[f64]| from.iter().zip(to).map(|(from, to)| to + (to - from)).collect();
-        for _ in 0..DOUBLINGS {
-            let (f, weights): (Vec<f64>, Vec<f64>) = (on(f, &moved.f), on(weights, &moved.weights));
-            let value = self.log_posterior(&f, &weights);
-            if value.is_nan() || value <= moved.value {
-                break;
-            }
-            *moved = Moved { f, weights, value };
-        }
-    }
-
-    /// The best step along a direction in which the log posterior bends upwards, as near a saddle, beside another step.
-    fn far(&self, f: &[f64], weights: &[f64], step: &Move, bend: &Move, least: f64) -> Option<Moved> {
-        let sum = |a: &[f64], b: &[f64], share: f64| a.iter().zip(b).map(|(a, b)| a + share * b).collect::<Vec<_>>();
-        let longest = LONG / changed(f, &sum(f, &bend.climb, 1.0));
-        let mut best: Option<Moved> = None;
-        for halving in 0..HALVINGS {
-            let length = longest * 0.5f64.powi(halving as i32);
-            let way = Move { climb: sum(&step.climb, &bend.climb, length), turn: sum(&step.turn, &bend.turn, length) };
-            let moved = self.shortened(f, weights, way, least, 0);
-            match (&best, moved) {
-                (Some(best), Some(moved)) if moved.value <= best.value => break,
-                (Some(_), None) => break,
-                (_, moved) => best = moved,
-            }
-        }
-        best
+    /// Where a step of some length leads.
+    fn after(&self, at: &Place, step: &Move, length: f64) -> Place {
+        self.place(plus(&at.f, &step.climb, length), plus(&at.weights, &step.turn, length))
     }
 
     /// A step, halved until the log posterior is at least `least`.
-    fn shortened(
-        &self,
-        f: &[f64],
-        weights: &[f64],
-        Move { climb, turn }: Move,
-        least: f64,
-        halvings: usize,
-    ) -> Option<Moved> {
-        (0..=halvings).find_map(|halving| {
-            let length = 0.5f64.powi(halving as i32);
-            let moved = |from: &[f64], by: &[f64]| from.iter().zip(by).map(|(x, by)| x + length * by).collect();
-            let (f, weights): (Vec<f64>, Vec<f64>) = (moved(f, &climb), moved(weights, &turn));
-            let value = self.log_posterior(&f, &weights);
-            // If the start is NaN, any finite value is better.
-            (value >= least || (least.is_nan() && value.is_finite())).then_some(Moved { f, weights, value })
-        })
+    fn shortened(&self, at: &Place, step: &Move, least: f64, halvings: usize) -> Option<Place> {
+        let after = |halving: usize| self.after(at, step, 0.5f64.powi(halving as i32));
+        // If the start is NaN, any finite value is better.
+        (0..=halvings).map(after).find(|next| next.value >= least || (least.is_nan() && next.value.is_finite()))
+    }
+
+    /// A step, doubled as long as the log posterior rises. Where a density falls exponentially, as that of a noise far
+    /// too small, Newton's steps are far too short.
+    fn lengthened(&self, at: &Place, mut next: Place) -> Place {
+        let step = Move { climb: plus(&next.f, &at.f, -1.0), turn: plus(&next.weights, &at.weights, -1.0) };
+        for doublings in 1..=DOUBLINGS {
+            let further = self.after(at, &step, 2f64.powi(doublings as i32));
+            if further.value.is_nan() || further.value <= next.value {
+                break;
+            }
+            next = further;
+        }
+        next
+    }
+
+    /// The best step along a direction in which the log posterior bends upwards, as near a saddle, beside another step.
+    fn far(&self, at: &Place, step: &Move, bend: &Move, least: f64) -> Option<Place> {
+        let longest = LONG / changed(&at.f, &plus(&at.f, &bend.climb, 1.0));
+        let mut best: Option<Place> = None;
+        for halving in 0..HALVINGS {
+            let length = longest * 0.5f64.powi(halving as i32);
+            let next = self.shortened(at, &step.plus(bend, length), least, 0);
+            match (&best, next) {
+                (Some(best), Some(next)) if next.value <= best.value => break,
+                (Some(_), None) => break,
+                (_, next) => best = next,
+            }
+        }
+        best
     }
 }
 
@@ -284,14 +282,25 @@ fn changed(f: &[f64], to: &[f64]) -> f64 {
     to.iter().zip(f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size
 }
 
+/// `x + length · by`.
+fn plus(x: &[f64], by: &[f64], length: f64) -> Vec<f64> {
+    x.iter().zip(by).map(|(x, by)| x + length * by).collect()
+}
+
 /// A step of the latent values and of their weights.
 struct Move {
     climb: Vec<f64>,
     turn: Vec<f64>,
 }
 
-/// The point that a step reached.
-struct Moved {
+impl Move {
+    fn plus(&self, other: &Self, length: f64) -> Self {
+        Self { climb: plus(&self.climb, &other.climb, length), turn: plus(&self.turn, &other.turn, length) }
+    }
+}
+
+/// A point of the search.
+struct Place {
     f: Vec<f64>,
     weights: Vec<f64>,
     /// The log posterior there.

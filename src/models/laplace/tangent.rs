@@ -8,13 +8,14 @@ use super::system::System;
 use crate::error::Result;
 use crate::linalg::dense::registers;
 use crate::linalg::real::dot;
+use crate::solvers::blocks::{add_scaled, scale_add};
 
 /// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign. Its order
 /// is Ln.
 pub(super) struct Tangent<'a> {
     task: &'a Task<'a>,
     /// `[n, L, L]`.
-    hessians: Vec<f64>,
+    hessians: &'a [f64],
 }
 
 /// What conjugate gradients found.
@@ -31,14 +32,7 @@ pub(super) struct Solved {
 const STEPS: usize = 100;
 
 impl<'a> Tangent<'a> {
-    pub fn new(task: &'a Task, f: &[f64]) -> Self {
-        let (n, latents) = (task.n(), task.density.latents());
-        let mut hessians = vec![0.0; n * latents * latents];
-        let mut gradient = vec![0.0; latents];
-        for ((row, f), hessian) in task.at(f).zip(hessians.chunks_exact_mut(latents * latents)) {
-            task.density.derivatives(row, &f, &mut gradient, hessian);
-            hessian.iter_mut().for_each(|h| *h = -*h);
-        }
+    pub fn new(task: &'a Task, hessians: &'a [f64]) -> Self {
         Self { task, hessians }
     }
 
@@ -52,9 +46,10 @@ impl<'a> Tangent<'a> {
         (0..h.len()).map(entry).collect()
     }
 
-    /// `x = (I + H K)⁻¹ b` by conjugate gradients for `(K⁻¹ + H) K x = b`, preconditioned by `K⁻¹ + W` for the curvature
-    /// W of a system. Ends when the error, in the norm of the preconditioner, is about this share of x; or after some
-    /// steps, or at a direction in which `K⁻¹ + H` is not positive, as it is at a mode (Steihaug 1983).
+    /// `x = (I + H K)⁻¹ b` by conjugate gradients for `(K⁻¹ + H) K x = b`, preconditioned by `K⁻¹ + W` for the
+    /// curvature W of a system. Each direction is kept with K⁻¹ of it, which is never applied. Ends when the error, in
+    /// the norm of the preconditioner, is about this share of x; or after some steps, or at a direction in which
+    /// `K⁻¹ + H` is not positive, as it is at a mode (Steihaug 1983).
     pub fn solve(&self, system: &System, b: &[f64], tolerance: f64) -> Result<Solved> {
         let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
         // Directions p of K x, with K⁻¹p.
@@ -69,15 +64,15 @@ impl<'a> Tangent<'a> {
             }
             let beta = if size > 0.0 { next / size } else { 0.0 };
             size = next;
-            follow(&mut weights, beta, &q);
-            follow(&mut p, beta, &z);
+            scale_add(&mut weights, &[beta], &q);
+            scale_add(&mut p, &[beta], &z);
             let pushed: Vec<f64> = self.times(&p).iter().zip(&weights).map(|(h, w)| h + w).collect();
             let bend = dot(&p, &pushed);
             if bend.is_nan() || bend <= 0.0 {
                 return Ok(Solved { x, bend: Some(weights), whole: false });
             }
-            add(&mut x, size / bend, &weights);
-            add(&mut r, -size / bend, &pushed);
+            add_scaled(&mut x, &[size / bend], &weights);
+            add_scaled(&mut r, &[-size / bend], &pushed);
         }
         Ok(Solved { x, bend: None, whole: false })
     }
@@ -95,13 +90,4 @@ impl<'a> Tangent<'a> {
         registers::clear();
         b.col(0).iter().copied().collect()
     }
-}
-
-/// `p ← z + β p`.
-fn follow(p: &mut [f64], beta: f64, z: &[f64]) {
-    p.iter_mut().zip(z).for_each(|(p, z)| *p = z + beta * *p);
-}
-
-fn add(x: &mut [f64], step: f64, p: &[f64]) {
-    x.iter_mut().zip(p).for_each(|(x, p)| *x += step * p);
 }
