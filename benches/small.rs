@@ -5,12 +5,12 @@ use cagey::data::Dataset;
 use cagey::device::Compute;
 use cagey::fitted::{Fit, Fitted};
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Custom, Gamma, Likelihood, StudentT, Support};
+use cagey::likelihoods::{Custom, Gamma, Likelihood, Poisson, RateLink, StudentT, Support};
 use cagey::models::exact::ExactGp;
-use cagey::models::svgp::Svgp;
+use cagey::models::svgp::{Svgp, SvgpOptions};
 use cagey::models::{Observations, fit};
 use cagey::params::{Parameter, Unit};
-use cagey::products::stacked::{Member, likelihoods};
+use cagey::products::stacked::{Expected, Member, Sparse, bounds, likelihoods};
 use cagey::scope::Scope;
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 
@@ -56,6 +56,53 @@ fn objectives(c: &mut Criterion) {
     group.bench_function("together", |b| b.iter(|| likelihoods(compute, &members, d).unwrap()));
 }
 
+/// The same of variational models of counts.
+fn bounds_of_counts(c: &mut Criterion) {
+    let (compute, d) = (Compute::default(), 1);
+    let z: Vec<f64> = (0..20).map(|i| 0.25 * f64::from(i)).collect();
+    let model = |k| {
+        let (x, y) = series(k);
+        let y = y.iter().map(|y| (3.0 * y.abs()).round()).collect();
+        let poisson = Poisson { link: RateLink::Exp };
+        let model = Svgp::new(Kernel::parse(KERNEL, d).unwrap(), &z, d, poisson).unwrap();
+        (model, Observations::new(x, d, y, None).unwrap())
+    };
+    let models: Vec<(Svgp, Observations)> = (0..MODELS).map(model).collect();
+    let members: Vec<Sparse> = (models.iter())
+        .map(|(model, data)| Sparse {
+            kernel: &model.processes[0].prior.kernel,
+            mean: &model.processes[0].prior.mean,
+            inducing: &model.processes[0].inducing,
+            centre: &model.variational[0].mean,
+            root: &model.variational[0].root,
+            x: &data.x,
+        })
+        .collect();
+    let scope = Scope::new(compute).unwrap();
+    let batches: Vec<_> = models.iter().map(|(_, data)| data.batch(&scope)).collect();
+    let mut group = c.benchmark_group("200 bounds with gradients");
+    group.sample_size(20).sampling_mode(SamplingMode::Flat);
+    group.bench_function("one after another", |b| {
+        b.iter(|| {
+            for ((model, _), batch) in models.iter().zip(&batches) {
+                fit::evaluate(model, compute, batch).unwrap();
+            }
+        });
+    });
+    let targets: Vec<Vec<f64>> = models.iter().map(|(_, data)| data.y.clone()).collect();
+    let expected = move |k: usize, mean: &[f64], variance: &[f64]| {
+        let rates = || mean.iter().zip(variance).map(|(m, v)| (m + 0.5 * v).exp());
+        Ok(Expected {
+            value: targets[k].iter().zip(mean).zip(rates()).map(|((y, m), rate)| y * m - rate).sum(),
+            in_means: targets[k].iter().zip(rates()).map(|(y, rate)| y - rate).collect(),
+            in_variances: rates().map(|rate| -0.5 * rate).collect(),
+        })
+    };
+    group.bench_function("together", |b| {
+        b.iter(|| bounds(compute, &members, d, 1e-12, expected.clone()).unwrap());
+    });
+}
+
 fn fits(c: &mut Criterion) {
     let table = |k| {
         let (x, y) = series(k);
@@ -71,6 +118,23 @@ fn fits(c: &mut Criterion) {
         });
         group.bench_function(BenchmarkId::new("together", steps), |b| b.iter(|| Fitted::fit_many(fits())));
     }
+    group.finish();
+    let counts = |data: &Dataset| {
+        let y = data.y.iter().flatten().map(|y| (3.0 * y.abs()).round()).collect();
+        Dataset::new(["t"], data.x.clone()).unwrap().with_target("y", y).unwrap()
+    };
+    let tables: Vec<Dataset> = tables.iter().map(counts).collect();
+    let mut group = c.benchmark_group("200 fits of counts by svgp");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    let of = |data| {
+        let model = SvgpOptions::default().inducing(20);
+        Fit::new(data).kernel(KERNEL).likelihood("poisson").model(model).steps(20)
+    };
+    let fits = || tables.iter().map(of).collect::<Vec<_>>();
+    group.bench_function("one after another", |b| {
+        b.iter(|| fits().into_iter().for_each(|fit| drop(fit.run().unwrap())));
+    });
+    group.bench_function("together", |b| b.iter(|| Fitted::fit_many(fits())));
 }
 
 cagey::log_density!(Waits: Support::Positive, |row, f, own| {
@@ -115,5 +179,5 @@ fn likelihoods_of_ones_own(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, objectives, fits, likelihoods_of_ones_own);
+criterion_group!(benches, objectives, bounds_of_counts, fits, likelihoods_of_ones_own);
 criterion_main!(benches);

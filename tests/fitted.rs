@@ -1240,6 +1240,33 @@ fn many_small_models_train_together_as_they_would_alone() {
             }
         }
     }
+    // Variational models, also of likelihoods with parameters of their own.
+    for likelihood in ["poisson", "student-t", "bernoulli"] {
+        let of = |k: usize, data: &Dataset| {
+            let y = data.y.as_ref().unwrap().iter().map(|y| match likelihood {
+                "poisson" => (2.0 * y.abs()).round(),
+                "bernoulli" => f64::from(u8::from(*y > 0.0)),
+                _ => *y,
+            });
+            let x: Vec<f64> = data.x.clone();
+            (Dataset::new(["t"], x).unwrap().with_target("y", y.collect()).unwrap(), kernels[k % 5])
+        };
+        let tables: Vec<(Dataset, &str)> = tables.iter().enumerate().map(|(k, data)| of(k, data)).collect();
+        let fits = || {
+            // Line searches would amplify rounding.
+            let batches = || Minibatches { natural: None, ..Minibatches::default() };
+            let model = move || SvgpOptions::default().inducing(12).batches(batches());
+            tables.iter().map(move |(data, kernel)| {
+                let few = TrainConfig::new(Optimizer::Adam(Adam::default()), 12);
+                Fit::new(data).kernel(*kernel).likelihood(likelihood).model(model()).config(few)
+            })
+        };
+        let together = Fitted::fit_many(fits().collect());
+        for (alone, together) in fits().map(Fit::run).zip(together) {
+            let [a, b] = [alone, together].map(|fitted| fitted.unwrap().summary.loss);
+            assert!((a - b).abs() < 1e-9 * (1.0 + a.abs()), "{likelihood}: {a} {b}");
+        }
+    }
     // A failure is that of its own fit.
     let mut fits: Vec<Fit> = tables.iter().map(|data| Fit::new(data).kernel("rbf").steps(3)).collect();
     fits[4] = fits[4].clone().kernel("rubbish");

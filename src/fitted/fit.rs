@@ -9,9 +9,10 @@ use crate::data::{Dataset, Schema, TargetTransform, Warping};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::models::exact::ExactOptions;
-use crate::models::exact::together::Meeting;
 use crate::models::options::Kind;
 use crate::models::options::ModelChoice;
+use crate::models::svgp::SvgpOptions;
+use crate::models::together::{MOST_ROWS, Meeting};
 use crate::params::Belief;
 use crate::threads;
 use crate::train::{Observer, TrainConfig};
@@ -199,7 +200,7 @@ impl<'a> Fit<'a> {
 
 impl Fitted {
     /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. Many
-    /// small exact models train side by side instead, and their objectives are evaluated as one graph. So the result of
+    /// small exact or variational models train side by side instead, and their objectives are evaluated as one graph. So the result of
     /// a fit does not depend on the others, and is that of the fit alone but for rounding. A single fit runs on all
     /// threads.
     ///
@@ -227,13 +228,11 @@ impl Fitted {
 const MANY: usize = 4;
 /// The most fits that train at the same time.
 const AT_ONCE: usize = 256;
-/// The most rows of a fit that trains with others.
-const SMALL: usize = 256;
 
 impl Fit<'_> {
-    /// Whether it trains a small exact model, to which [`Fitted::fit_many`] gives a thread.
+    /// Whether it trains a small model of a kind that trains with others, to which [`Fitted::fit_many`] gives a thread.
     fn is_small(&self) -> bool {
-        self.settings.model.kind() == ExactOptions::NAME && self.data.n <= SMALL
+        [ExactOptions::NAME, SvgpOptions::NAME].contains(&self.settings.model.kind()) && self.data.n <= MOST_ROWS
     }
 }
 

@@ -45,5 +45,5 @@ pub use interface::model::{Held, Model};
 pub use interface::{blueprint, gp_model, options};
 pub use observations::{Batch, Observations, RowValues};
 pub use sparse::{inducing, process, variational, whitened};
-pub(crate) use training::start;
 pub use training::{diagnose, fit, minibatch, race};
+pub(crate) use training::{start, together};

@@ -1,12 +1,16 @@
-//! Log likelihoods of many models as one graph, against those of each.
+//! Objectives of many models as one graph, against those of each.
 
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
+use cagey::likelihoods::{Poisson, RateLink};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
+use cagey::models::posterior::VARIANCE_FLOOR;
+use cagey::models::svgp::Svgp;
+use cagey::models::variational::Covariance;
 use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
-use cagey::products::stacked::{Member, likelihoods};
+use cagey::products::stacked::{Expected, Member, Sparse, bounds, likelihoods};
 use cagey::scope::Scope;
 
 #[test]
@@ -61,6 +65,71 @@ fn losses_and_gradients_are_those_of_single_models() {
                 for (a, b) in gradient.iter().zip(&want.gradient) {
                     assert!((a - b).abs() < 1e-8 * b.abs().max(1.0), "{text}: {gradient:?} {:?}", want.gradient);
                 }
+            }
+        }
+    }
+}
+
+/// E[ln p(y | f)] of counts with the rate e^f, in closed form.
+fn of_counts(y: &[f64], mean: &[f64], variance: &[f64]) -> Expected {
+    let rates: Vec<f64> = mean.iter().zip(variance).map(|(m, v)| (m + 0.5 * v).exp()).collect();
+    let factorials = |y: f64| (1..=y as u32).map(|k| f64::from(k).ln()).sum::<f64>();
+    Expected {
+        value: y.iter().zip(mean).zip(&rates).map(|((y, m), rate)| y * m - rate - factorials(*y)).sum(),
+        in_means: y.iter().zip(&rates).map(|(y, rate)| y - rate).collect(),
+        in_variances: rates.iter().map(|rate| -0.5 * rate).collect(),
+    }
+}
+
+#[test]
+fn bounds_and_gradients_are_those_of_single_models() {
+    let (d, compute) = (2, Compute::default());
+    for (text, mean) in [
+        ("matern52", "constant"),
+        ("rbf(ard) + linear(ard)", "zero"),
+        ("periodic(ard) * rq + white", "linear"),
+        ("polynomial(power=2) + constant", "constant"),
+        ("linear", "linear"),
+    ] {
+        let mut models = Vec::new();
+        for k in 0..5 {
+            let (n, m) = (20 + 7 * k, 6 + k);
+            let x: Vec<f64> = (0..n * d).map(|i| (0.9 * i as f64 + k as f64).sin() * 2.0).collect();
+            let y: Vec<f64> = (0..n).map(|i| ((i * i + k) % 5) as f64).collect();
+            let z: Vec<f64> = (0..m * d).map(|i| (1.7 * i as f64 - k as f64).cos() * 2.0).collect();
+            let kernel = Kernel::parse(text, d).unwrap();
+            let covariance = if k == 3 { Covariance::Diagonal } else { Covariance::Full };
+            let mut model = Svgp::new(kernel, &z, d, Poisson { link: RateLink::Exp }).unwrap().covariance(covariance);
+            model.processes[0].prior.mean = Mean::named(mean, d).unwrap();
+            let raw = model.free_raw();
+            let raw: Vec<f64> = raw.iter().enumerate().map(|(i, raw)| raw + 0.1 * ((i + k) as f64).sin()).collect();
+            model.set_free_raw(&raw).unwrap();
+            models.push((model, Observations::new(x, d, y, None).unwrap()));
+        }
+        let members: Vec<Sparse> = models
+            .iter()
+            .map(|(model, data)| Sparse {
+                kernel: &model.processes[0].prior.kernel,
+                mean: &model.processes[0].prior.mean,
+                inducing: &model.processes[0].inducing,
+                centre: &model.variational[0].mean,
+                root: &model.variational[0].root,
+                x: &data.x,
+            })
+            .collect();
+        let targets: Vec<Vec<f64>> = models.iter().map(|(_, data)| data.y.clone()).collect();
+        let expected = move |k: usize, mean: &[f64], variance: &[f64]| Ok(of_counts(&targets[k], mean, variance));
+        let found = bounds(compute, &members, d, VARIANCE_FLOOR, expected).unwrap();
+        for ((model, data), found) in models.iter().zip(found) {
+            let batch = data.batch(&Scope::new(compute).unwrap());
+            let want = fit::evaluate(model, compute, &batch).unwrap();
+            assert!((found.loss - want.loss).abs() < 1e-9 * want.loss.abs().max(1.0), "{text}");
+            let parameters = model.parameters();
+            let free = parameters.iter().zip(found.slopes).filter(|((_, p), _)| !p.fixed);
+            let gradient: Vec<f64> = free.flat_map(|((_, p), slope)| p.raw_slope(slope)).collect();
+            assert_eq!(gradient.len(), want.gradient.len());
+            for (a, b) in gradient.iter().zip(&want.gradient) {
+                assert!((a - b).abs() < 1e-8 * b.abs().max(1.0), "{text}: {gradient:?} {:?}", want.gradient);
             }
         }
     }

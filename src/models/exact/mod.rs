@@ -6,7 +6,7 @@ mod options;
 mod paths;
 mod posterior;
 mod repeats;
-pub(crate) mod together;
+mod together;
 
 use burn::tensor::Tensor;
 pub(in crate::models) use influence::changes_little;

@@ -8,6 +8,7 @@ mod on_device;
 mod online;
 mod options;
 mod posterior;
+mod together;
 
 use burn::tensor::Tensor;
 pub use options::SvgpOptions;
@@ -27,6 +28,7 @@ use crate::models::{Batch, Model};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
+use crate::train::Evaluation;
 
 /// A variational GP: latent functions with inducing values, and a likelihood of the targets given the latent functions.
 ///
@@ -285,6 +287,10 @@ impl Model for Svgp {
         let expected =
             self.likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.auxiliary.as_ref())?;
         Ok(divergence.cast(scope.dtype()) - expected.sum() * batch.scale)
+    }
+
+    fn together(&self, compute: Compute, batch: &Batch) -> Option<Result<Evaluation>> {
+        self.with_others(compute, batch)
     }
 }
 

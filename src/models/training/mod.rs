@@ -9,3 +9,4 @@ pub mod minibatch;
 pub mod race;
 pub mod start;
 mod sum_over_rows;
+pub(crate) mod together;

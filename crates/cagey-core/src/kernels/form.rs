@@ -138,7 +138,8 @@ impl Lowered {
             }
             let n = term.features.dims()[0];
             let eye = Tensor::<2>::eye(n, &term.features.device()).cast(term.features.dtype());
-            Ok(scaled(eye, &term.variance))
+            let [_, variance] = term.values();
+            Ok(scaled(eye, variance))
         })
     }
 
@@ -166,7 +167,11 @@ impl Lowered {
         let missing = || Error::shape("comparisons of rows", "one for each term", "fewer");
         self.folded(&mut |term| {
             let s = compared.next().ok_or_else(missing)?;
-            Ok(if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) })
+            let [shape, variance] = term.values();
+            Ok(match term.metric {
+                Metric::Delta => scaled(s, variance),
+                _ => profiled(term.profile, s, shape, variance),
+            })
         })
     }
 
@@ -205,22 +210,47 @@ fn nothing() -> Error {
     Error::Usage("a sum or product of no kernels".into())
 }
 
-fn scaled(values: Tensor<2>, variance: &Option<Tensor<1>>) -> Tensor<2> {
+fn scaled(values: Tensor<2>, variance: Option<Tensor<2>>) -> Tensor<2> {
     match variance {
-        Some(v) => values * v.clone().unsqueeze::<2>(),
+        Some(v) => values * v,
         None => values,
     }
 }
 
+/// v · profile(s; a), for values that broadcast.
+fn profiled(profile: Profile, s: Tensor<2>, shape: Option<Tensor<2>>, variance: Option<Tensor<2>>) -> Tensor<2> {
+    let shape = shape.unwrap_or_else(|| s.zeros_like().slice([0..1, 0..1]));
+    scaled(profile.value(Graph(s), Graph(shape)).0, variance)
+}
+
+/// The variances of rows `[n, 1]` with features `[n, p]`; shape and variance are `[1, 1]` or `[n, 1]`.
+pub(super) fn variances(
+    (metric, profile): (Metric, Profile),
+    features: &Tensor<2>,
+    shape: Option<Tensor<2>>,
+    variance: Option<Tensor<2>>,
+) -> Tensor<2> {
+    let zeros = Tensor::<2>::zeros([features.dims()[0], 1], (&features.device(), features.dtype()));
+    match metric {
+        Metric::Delta => scaled(zeros + 1.0, variance),
+        Metric::SquaredDistance => profiled(profile, zeros, shape, variance),
+        Metric::InnerProduct => profiled(profile, features.clone().powi_scalar(2).sum_dim(1), shape, variance),
+    }
+}
+
 impl Term {
-    fn profiled(&self, s: Tensor<2>) -> Tensor<2> {
-        let shape = self.shape.clone().map_or_else(|| s.zeros_like().slice([0..1, 0..1]), |a| a.unsqueeze::<2>());
-        scaled(self.profile.value(Graph(s), Graph(shape)).0, &self.variance)
+    /// Shape and variance `[1, 1]`.
+    fn values(&self) -> [Option<Tensor<2>>; 2] {
+        [&self.shape, &self.variance].map(|value| value.clone().map(Tensor::unsqueeze))
     }
 
     fn cross(&self, other: &Tensor<2>) -> Tensor<2> {
         let [n, m] = [self.features.dims()[0], other.dims()[0]];
         let options = (&self.features.device(), self.features.dtype());
+        let of = |s| {
+            let [shape, variance] = self.values();
+            profiled(self.profile, s, shape, variance)
+        };
         match self.metric {
             Metric::Delta => Tensor::zeros([n, m], options),
             // One column at a time, from direct differences: the expanded square loses half the digits.
@@ -230,20 +260,14 @@ impl Term {
                     difference.powi_scalar(2)
                 });
                 // Rows without features are all equal.
-                self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
+                of(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
-            Metric::InnerProduct => self.profiled(self.features.clone().matmul(other.clone().transpose())),
+            Metric::InnerProduct => of(self.features.clone().matmul(other.clone().transpose())),
         }
     }
 
     fn diag(&self) -> Tensor<1> {
-        let n = self.features.dims()[0];
-        let zeros = Tensor::<2>::zeros([n, 1], (&self.features.device(), self.features.dtype()));
-        let values = match self.metric {
-            Metric::Delta => scaled(zeros + 1.0, &self.variance),
-            Metric::SquaredDistance => self.profiled(zeros),
-            Metric::InnerProduct => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
-        };
-        values.squeeze_dim(1)
+        let [shape, variance] = self.values();
+        variances((self.metric, self.profile), &self.features, shape, variance).squeeze_dim(1)
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use burn::tensor::{Int, Tensor};
 use cagey_base::kernels::{Lowered, Rows, Values};
 
-use super::form::BuiltIn;
+use super::form::{self, BuiltIn};
 use super::graph::Graph;
 use super::{Kernel, Leaf};
+use crate::error::Result;
 use crate::params::Parameter;
 
 /// Rows of several models, with the model of each.
@@ -46,6 +47,19 @@ impl Each {
 impl Stacked {
     fn with(self, rows: Tensor<2>) -> Self {
         Self { rows, owner: self.owner }
+    }
+}
+
+/// The prior variance of every row `[rows, 1]`.
+pub(crate) fn variances(lowered: &Lowered<Stacked>) -> Result<Tensor<2>> {
+    match lowered {
+        Lowered::Term(term) => {
+            let of_rows = |each: &Option<Each>| each.as_ref().map(|each| each.across(1));
+            let (shape, variance) = (of_rows(&term.shape), of_rows(&term.variance));
+            Ok(form::variances((term.metric, term.profile), &term.features.rows, shape, variance))
+        }
+        Lowered::Sum(parts) => form::fold(parts.iter().map(variances), |x, y| x + y),
+        Lowered::Product(parts) => form::fold(parts.iter().map(variances), |x, y| x * y),
     }
 }
 

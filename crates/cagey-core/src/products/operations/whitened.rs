@@ -35,9 +35,9 @@ pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, sin
     Ok(Projected::apart(&packed))
 }
 
-struct Whitened {
-    program: Program,
-    single: bool,
+pub(super) struct Whitened {
+    pub(super) program: Program,
+    pub(super) single: bool,
 }
 
 /// The operands of the covariances.

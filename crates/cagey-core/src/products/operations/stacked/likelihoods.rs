@@ -1,17 +1,15 @@
-//! The log likelihoods of many small Gaussian processes as one operation: one graph, and one pass over all of them.
+//! The log likelihoods of many small exact models as one operation.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
-use cagey_base::kernels as base;
 use rayon::prelude::*;
 
+use super::{Found, Shared, lengths, level, ranges, rows_of, structure};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::kernels::form::{Lowered, Term};
-use crate::kernels::stacked::Stacked;
 use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::jitter::watch;
 use crate::linalg::mvn::MvnNll;
@@ -46,17 +44,6 @@ impl Member<'_> {
     }
 }
 
-/// What one evaluation finds for a member.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// The negative log likelihood; NaN if its matrix has no factor.
-    pub loss: f64,
-    /// Its slopes in the internal values of each parameter: of kernel and mean, then of the noise.
-    pub slopes: Vec<Vec<f64>>,
-    /// The relative jitter that its factorisation needed.
-    pub jitter: f64,
-}
-
 /// The negative log likelihoods of members whose kernels have one [layout](Kernel::layout) that
 /// [stacks](Kernel::stacks), with one kind of mean and `d` input columns.
 ///
@@ -64,96 +51,31 @@ pub struct Found {
 /// [`Error::Shape`] for members of different structures; [`Error::Device`] when the device cannot be read.
 pub fn likelihoods(compute: Compute, members: &[Member], d: usize) -> Result<Vec<Found>> {
     let Some(first) = members.first() else { return Ok(Vec::new()) };
-    let different = || Error::shape("models of a batch", "one kernel that stacks, and one mean", "others");
     let scope = Scope::training(compute)?;
-    let all: Vec<Vec<&Parameter>> = members.iter().map(Member::parameters).collect();
-    if all.iter().any(|own| own.len() != all[0].len() || own.iter().zip(&all[0]).any(|(a, b)| a.len() != b.len())) {
-        return Err(different());
-    }
-    let leaf = |slot: usize| {
-        let values: Vec<f64> = all.iter().flat_map(|own| own[slot].internal()).collect();
-        scope.matrix_in(&values, members.len(), all[0][slot].len(), scope.wide()).require_grad()
-    };
-    let leaves: Vec<Tensor<2>> = (0..all[0].len()).map(leaf).collect();
-    let mut values = leaves.iter().map(|leaf| leaf.clone().cast(scope.dtype()));
-    let counts: Vec<usize> = members.iter().map(|member| member.y.len()).collect();
-    let owners: Vec<usize> = counts.iter().enumerate().flat_map(|(k, n)| vec![k; *n]).collect();
-    let owner = Arc::new(scope.indices(&owners));
-    let x: Vec<f64> = members.iter().flat_map(|member| member.x).copied().collect();
-    let x = Stacked { rows: scope.matrix(&x, owners.len(), d), owner };
-    let lowered = first.kernel.stacked(&mut values, &x, &|dims| scope.indices(dims)).ok_or_else(different)?;
+    let shared = Shared::new(&scope, members.iter().map(Member::parameters).collect())?;
+    let mut values = shared.values(scope.dtype());
+    let counts = lengths(members.iter().map(|member| member.y));
+    let x = rows_of(&scope, members.iter().map(|member| member.x), &counts, d);
+    let structure = structure(&scope, first.kernel, members.len(), &mut values, [&x])?;
     let y: Vec<f64> = members.iter().flat_map(|member| member.y).copied().collect();
-    let mut residual = scope.matrix(&y, owners.len(), 1);
-    let mut of_rows = || values.next().ok_or_else(different).map(|each| each.select(0, (*x.owner).clone()));
-    match first.mean {
-        Mean::Zero => {}
-        Mean::Constant(_) => residual = residual - of_rows()?,
-        Mean::Linear { .. } => {
-            let constant = of_rows()?;
-            residual = residual - constant - (x.rows.clone() * of_rows()?).sum_dim(1);
-        }
+    let mut residual = scope.matrix(&y, y.len(), 1);
+    if let Some(level) = level(first.mean, &mut values, &x)? {
+        residual = residual - level;
     }
-    let noise = values.next().ok_or_else(different)?;
-    let (one, mut coefficients, mut features) = (of_one(&lowered), Vec::new(), Vec::new());
-    gather(lowered, &mut coefficients, &mut features);
-    if coefficients.is_empty() {
-        coefficients.push(noise.clone().detach() * 0.0 + 1.0);
-    }
-    let mut start = 0;
-    let ranges = counts.iter().map(|n| {
-        start += n;
-        start - n..start
-    });
+    let noise = values.next().ok_or_else(super::different)?;
     let jitters = Arc::new(Mutex::new(Vec::new()));
-    let op = Likelihoods { program: Program::new(&one), ranges: ranges.collect(), jitters: jitters.clone() };
-    let losses: Tensor<1> = apply4(op, Tensor::cat(features, 1), Tensor::cat(coefficients, 1), noise, residual)?;
+    let op = Likelihoods { program: structure.program, ranges: ranges(&counts), jitters: jitters.clone() };
+    let [features] = structure.features;
+    let losses: Tensor<1> = apply4(op, features, structure.coefficients, noise, residual)?;
     let found = to_f64(losses.clone().inner())?;
-    let mut gradients = losses.sum().backward();
-    let slopes = leaves.iter().map(|leaf| leaf.grad_remove(&mut gradients).map(to_f64).transpose());
-    let slopes = slopes.collect::<Result<Vec<_>>>()?;
+    let slopes = shared.slopes(&mut losses.sum().backward())?;
     let jitters = jitters.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let of_member = |(k, loss): (usize, f64)| Found {
         loss,
-        slopes: slopes
-            .iter()
-            .zip(&all[0])
-            .map(|(slope, p)| slope.as_ref().map_or(vec![0.0; p.len()], |all| all[k * p.len()..][..p.len()].to_vec()))
-            .collect(),
+        slopes: shared.of_member(&slopes, k),
         jitter: jitters.get(k).copied().unwrap_or_default(),
     };
     Ok(found.into_iter().enumerate().map(of_member).collect())
-}
-
-/// The structure alone, with the numbers of the first member.
-fn of_one(lowered: &base::Lowered<Stacked>) -> Lowered {
-    let all = |parts: &[base::Lowered<Stacked>]| parts.iter().map(of_one).collect();
-    match lowered {
-        base::Lowered::Term(term) => {
-            let first = |values: &Tensor<2>| values.clone().narrow(0, 0, 1).squeeze_dim::<1>(0);
-            Lowered::Term(Box::new(Term {
-                metric: term.metric,
-                profile: term.profile,
-                features: term.features.rows.clone(),
-                shape: term.shape.as_ref().map(|each| first(&each.values)),
-                variance: term.variance.as_ref().map(|each| first(&each.values)),
-            }))
-        }
-        base::Lowered::Sum(parts) => Lowered::Sum(all(parts)),
-        base::Lowered::Product(parts) => Lowered::Product(all(parts)),
-    }
-}
-
-/// The coefficients `[models, 1]` and the features `[rows, p]` of all terms, in the order of [`Program`].
-fn gather(lowered: base::Lowered<Stacked>, coefficients: &mut Vec<Tensor<2>>, features: &mut Vec<Tensor<2>>) {
-    match lowered {
-        base::Lowered::Term(term) => {
-            coefficients.extend(term.variance.into_iter().chain(term.shape).map(|each| each.values));
-            features.push(term.features.rows);
-        }
-        base::Lowered::Sum(parts) | base::Lowered::Product(parts) => {
-            parts.into_iter().for_each(|part| gather(part, coefficients, features));
-        }
-    }
 }
 
 /// The negative log likelihoods `[models]` from features `[rows, p]`, coefficients `[models, c]`, noise variances
