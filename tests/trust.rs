@@ -10,7 +10,10 @@ use std::f64::consts::TAU;
 
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::{Alternative, Fitted, Registry, Settings};
+use cagey::kernels::Kernel;
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy, Verdict};
+use cagey::models::exact::ExactGp;
+use cagey::models::{Observations, diagnose};
 use cagey::train::TrainConfig;
 use clap::ValueEnum;
 use told::{Kind, look};
@@ -243,6 +246,26 @@ fn rounding_errors_of_exact_rows_have_no_shape() {
     let sine = table(&["x"], 300, |i| vec![0.02 * i as f64 - 3.0, (0.02 * i as f64 - 3.0).sin()]);
     let found = left_out(&fit(&sine, Settings { kernel: "rbf".into(), ..Settings::default() }));
     assert!(found.findings.is_empty(), "{found:?}");
+}
+
+#[test]
+fn noise_that_the_kernel_has_is_not_missing() {
+    let x: Vec<f64> = (0..20).map(|i| 0.2 * f64::from(i)).collect();
+    let y = x.iter().map(|x| x.sin()).collect();
+    let data = Observations::new(x, 1, y, None).unwrap();
+    let told = |text: &str| {
+        let mut model = ExactGp::new(Kernel::parse(text, 1).unwrap());
+        model.likelihood.noise.set(&[f64::MIN_POSITIVE]).unwrap();
+        assert!(model.likelihood.noise.at_bound(), "{:?}", model.likelihood.noise.values());
+        let warnings = diagnose::warnings(&model, &data, &["x".to_string()]);
+        warnings.iter().any(|advice| advice.text.contains("look noiseless"))
+    };
+    for text in ["rbf + linear", "matern12", "matern32 + matern12(variance=1e-9)", "matern12 * periodic"] {
+        assert!(told(text), "{text}");
+    }
+    for text in ["linear + matern12", "(wiener + matern12) * same", "rbf + white"] {
+        assert!(!told(text), "{text}");
+    }
 }
 
 #[test]

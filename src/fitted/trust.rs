@@ -8,6 +8,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::metrics::Predictive;
 use crate::metrics::diagnosis::{Diagnosis, Draws, Finding, Residuals, Verdict, diagnose};
+use crate::models::diagnose::replaces_noise;
 use crate::models::posterior::Marginals;
 
 /// Most rows whose errors are drawn together and whose shapes of misfit are diagnosed.
@@ -200,10 +201,11 @@ impl Fitted {
         squares.is_some_and(|squares| squares < ROUNDING * rows.len() as f64 * self.noise().unwrap_or_default())
     }
 
-    /// Whether the noise was learned, and is the least that it may be.
+    /// Whether the noise was learned, and is the least that it may be, and nothing else has its place.
     fn is_noiseless(&self) -> bool {
         let parameters = self.model.parameters();
-        parameters.iter().any(|(path, noise)| path.ends_with("noise") && !noise.fixed && noise.at_bound())
+        let replaced = self.model.priors().into_iter().any(|prior| replaces_noise(&prior.kernel));
+        !replaced && parameters.iter().any(|(path, noise)| path.ends_with("noise") && !noise.fixed && noise.at_bound())
     }
 
     /// The coverage of some rows, and the shapes of their misfit.

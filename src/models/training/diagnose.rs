@@ -16,6 +16,23 @@ pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> 
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
 }
 
+/// The least variance, as a share of that of the targets, of a part of a kernel that takes the place of noise.
+const ROUGH: f64 = 1e-5;
+
+/// Whether a part of a sum of kernels has what would else be noise: `white`, and errors that last for a while.
+pub fn replaces_noise(kernel: &Kernel) -> bool {
+    let is_rough = |part: &Kernel| {
+        let Kernel::Leaf(leaf) = part else { return false };
+        let variance = leaf.parameters.iter().find(|p| p.name == "variance").map(|p| p.internal()[0]);
+        ["matern12", "white"].contains(&leaf.form.name()) && variance.is_none_or(|variance| variance > ROUGH)
+    };
+    match kernel {
+        Kernel::Sum(parts) => parts.iter().any(|part| is_rough(part) || replaces_noise(part)),
+        Kernel::Product(parts) => parts.iter().any(replaces_noise),
+        _ => false,
+    }
+}
+
 /// So many columns that a kernel may take noise for signal.
 const MANY_COLUMNS: usize = 20;
 
@@ -58,7 +75,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
             // Far apart in many columns, rows look rough to any kernel.
-            _ if labels && path.ends_with("noise") => continue,
+            _ if path.ends_with("noise") && (labels || kernels.iter().any(|kernel| replaces_noise(kernel))) => continue,
             _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
                 "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
                  check for repeated rows, and leave out columns that do not matter",
