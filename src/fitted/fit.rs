@@ -199,10 +199,10 @@ impl<'a> Fit<'a> {
 }
 
 impl Fitted {
-    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. Many
-    /// small exact or variational models train side by side instead, and their objectives are evaluated as one graph. So the result of
-    /// a fit does not depend on the others, and is that of the fit alone but for rounding. A single fit runs on all
-    /// threads.
+    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. If all
+    /// are of `exact` or `svgp` with up to 256 rows, they train side by side instead, and the objectives of those that
+    /// can be are evaluated as one graph. A fit makes the steps that it makes alone but for rounding, which line
+    /// searches may amplify; a limit of its time includes waiting for others. A single fit runs on all threads.
     ///
     /// # Errors
     /// Each fit has its own, as [`Fit::run`].

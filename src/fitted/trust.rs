@@ -116,7 +116,8 @@ impl Fitted {
         // Rows in another order than the table's say nothing about its order.
         let order = closed.in_order().then_some(rows.as_slice());
         let mut diagnosis = self.judged((&left.y, &left.predictions), &rows, (&x, order), &draws);
-        if self.is_noiseless() && (diagnosis.verdict == Verdict::Hold || self.is_rounding(left, &rows)) {
+        let holds = diagnosis.verdict == Verdict::Hold && !self.has_rough_part();
+        if self.is_noiseless() && (holds || self.is_rounding(left, &rows)) {
             // What is left are rounding errors and gaps of the rows, which have shapes of their own.
             diagnosis.findings.clear();
             if diagnosis.verdict == Verdict::Hold {
@@ -201,11 +202,15 @@ impl Fitted {
         squares.is_some_and(|squares| squares < ROUNDING * rows.len() as f64 * self.noise().unwrap_or_default())
     }
 
-    /// Whether the noise was learned, and is the least that it may be, and nothing else has its place.
+    /// Whether a part of the kernel has what would else be noise.
+    fn has_rough_part(&self) -> bool {
+        self.model.priors().into_iter().any(|prior| replaces_noise(&prior.kernel))
+    }
+
+    /// Whether the noise was learned, and is the least that it may be.
     fn is_noiseless(&self) -> bool {
         let parameters = self.model.parameters();
-        let replaced = self.model.priors().into_iter().any(|prior| replaces_noise(&prior.kernel));
-        !replaced && parameters.iter().any(|(path, noise)| path.ends_with("noise") && !noise.fixed && noise.at_bound())
+        parameters.iter().any(|(path, noise)| path.ends_with("noise") && !noise.fixed && noise.at_bound())
     }
 
     /// The coverage of some rows, and the shapes of their misfit.

@@ -10,7 +10,7 @@ use crate::scope::to_f64;
 use crate::train::Evaluation;
 
 /// The objective of a model on these rows.
-struct Asked {
+struct ExactTask {
     model: ExactGp,
     compute: Compute,
     x: Vec<f64>,
@@ -18,7 +18,7 @@ struct Asked {
     d: usize,
 }
 
-impl Task for Asked {
+impl Task for ExactTask {
     fn structure(&self) -> String {
         let prior = &self.model.prior;
         format!("{} {} {} {:?}", prior.kernel.layout(), prior.mean.name(), self.d, self.compute)
@@ -48,7 +48,7 @@ impl ExactGp {
                 return None;
             }
             let numbers = || Ok((to_f64(batch.x.clone())?, to_f64(batch.y.clone())?));
-            Some(numbers().map(|(x, y)| Asked { model: self.clone(), compute, x, y, d }))
+            Some(numbers().map(|(x, y)| ExactTask { model: self.clone(), compute, x, y, d }))
         })
     }
 }

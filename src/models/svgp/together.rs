@@ -14,7 +14,7 @@ use crate::scope::to_f64;
 use crate::train::Evaluation;
 
 /// The objective of a model with one latent function on these rows.
-struct Asked {
+struct SvgpTask {
     model: Svgp,
     compute: Compute,
     x: Vec<f64>,
@@ -23,7 +23,7 @@ struct Asked {
     scale: f64,
 }
 
-impl Asked {
+impl SvgpTask {
     fn new(model: &Svgp, compute: Compute, batch: &Batch) -> Result<Self> {
         let (x, y) = (to_f64(batch.x.clone())?, to_f64(batch.y.clone())?);
         let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
@@ -32,7 +32,7 @@ impl Asked {
     }
 }
 
-impl Task for Asked {
+impl Task for SvgpTask {
     fn structure(&self) -> String {
         let process = &self.model.processes[0];
         let (kernel, mean) = (process.prior.kernel.layout(), process.prior.mean.name());
@@ -42,7 +42,7 @@ impl Task for Asked {
     fn answer(tasks: Vec<Self>) -> Result<Vec<Result<Answer>>> {
         let Some(Self { compute, model, .. }) = tasks.first() else { return Ok(Vec::new()) };
         let (compute, d) = (*compute, model.processes[0].d());
-        let densities: Vec<Densities> = tasks.iter().map(Densities::new).collect();
+        let densities: Vec<MemberDensity> = tasks.iter().map(MemberDensity::new).collect();
         let own = Arc::new(Mutex::new(vec![Vec::new(); tasks.len()]));
         let slopes = own.clone();
         let expected = move |k: usize, mean: &[f64], variance: &[f64]| {
@@ -66,7 +66,7 @@ impl Task for Asked {
 }
 
 /// The log densities of a member's rows.
-struct Densities {
+struct MemberDensity {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
     /// Values of own parameters.
@@ -74,8 +74,8 @@ struct Densities {
     scale: f64,
 }
 
-impl Densities {
-    fn new(Asked { model, y, auxiliary, scale, .. }: &Asked) -> Self {
+impl MemberDensity {
+    fn new(SvgpTask { model, y, auxiliary, scale, .. }: &SvgpTask) -> Self {
         let likelihood = &model.likelihood;
         let targets = Targets { y, auxiliary: auxiliary.as_deref() };
         Self {
@@ -112,7 +112,7 @@ impl Svgp {
             let known = self.likelihood.density().own().len();
             let own: usize = self.likelihood.parameters().iter().map(|(_, p)| p.len()).sum();
             (one && small && known >= own && self.processes[0].prior.kernel.stacks())
-                .then(|| Asked::new(self, compute, batch))
+                .then(|| SvgpTask::new(self, compute, batch))
         })
     }
 }

@@ -16,10 +16,10 @@ pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> 
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
 }
 
-/// The least variance, as a share of that of the targets, of a part of a kernel that takes the place of noise.
+/// The least variance, in units of standardised targets, of a part of a kernel that takes the place of noise.
 const ROUGH: f64 = 1e-5;
 
-/// Whether a part of a sum of kernels has what would else be noise: `white`, and errors that last for a while.
+/// Whether a part of a sum of kernels has what would else be noise: `white` or `matern12`, as rough as errors are.
 pub fn replaces_noise(kernel: &Kernel) -> bool {
     let is_rough = |part: &Kernel| {
         let Kernel::Leaf(leaf) = part else { return false };
@@ -74,8 +74,8 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             Constraint::Interval { lower, upper } => {
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            // Far apart in many columns, rows look rough to any kernel.
             _ if path.ends_with("noise") && (labels || kernels.iter().any(|kernel| replaces_noise(kernel))) => continue,
+            // Far apart in many columns, rows look rough to any kernel.
             _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
                 "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
                  check for repeated rows, and leave out columns that do not matter",

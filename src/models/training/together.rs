@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
@@ -14,7 +15,7 @@ use crate::params::Parameters;
 use crate::products::stacked::Found;
 use crate::train::Evaluation;
 
-/// Models with more rows gain nothing: their factorisations take longer than everything else.
+/// Models with more rows, or more inducing inputs, gain nothing: their factorisations take longer than all else.
 pub const MOST_ROWS: usize = 256;
 
 thread_local! {
@@ -106,14 +107,20 @@ impl Meeting {
         struct Leave<'a>(&'a Meeting);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                MEETING.with(|own| own.borrow_mut().take());
-                self.0.lock().live -= 1;
-                self.0.changed.notify_all();
+                self.0.leave();
             }
         }
         MEETING.with(|own| *own.borrow_mut() = Some(self.clone()));
         let _leave = Leave(self);
         training()
+    }
+
+    /// This thread's training does not wait for others any more.
+    fn leave(&self) {
+        if MEETING.with(|own| own.borrow_mut().take()).is_some() {
+            self.lock().live -= 1;
+            self.changed.notify_all();
+        }
     }
 
     /// Evaluates whenever all trainings wait, until all have ended.
@@ -166,7 +173,8 @@ fn evaluated(asked: BTreeMap<usize, Asked>) -> Vec<(usize, Result<Answer>)> {
 fn of_group(group: Vec<(usize, Asked)>) -> Vec<(usize, Result<Answer>)> {
     let answer = group[0].1.answer;
     let (owners, tasks): (Vec<usize>, Vec<_>) = group.into_iter().map(|(own, asked)| (own, asked.task)).unzip();
-    match answer(tasks) {
+    // Whoever waits for an answer gets one.
+    match catch_unwind(AssertUnwindSafe(|| answer(tasks))).unwrap_or_else(|_| Err(panicked())) {
         Ok(answers) => owners.into_iter().zip(answers).collect(),
         Err(error) => {
             let text = error.to_string();
@@ -175,11 +183,19 @@ fn of_group(group: Vec<(usize, Asked)>) -> Vec<(usize, Result<Answer>)> {
     }
 }
 
+fn panicked() -> Error {
+    Error::Usage("a likelihood or kernel of your own panicked: fit these models one by one to see which".into())
+}
+
 /// The evaluation of a task with those of other models, if this thread's training [attends](Meeting::attend) a meeting
-/// and there is a task, which only small models have.
+/// and there is a task, which only small models have. Without one the training leaves the meeting.
 pub fn with_others<T: Task>(task: impl FnOnce() -> Option<Result<T>>) -> Option<Result<Evaluation>> {
     let meeting = MEETING.with(|own| own.borrow().clone())?;
-    let answer = task()?.and_then(|task| meeting.ask(Asked::new(task)));
+    let Some(task) = task() else {
+        meeting.leave();
+        return None;
+    };
+    let answer = task.and_then(|task| meeting.ask(Asked::new(task)));
     Some(answer.map(|Answer { evaluation, jitter }| {
         record(jitter);
         evaluation

@@ -8,11 +8,11 @@ use rayon::prelude::*;
 
 use super::{Found, Shared, lengths, level, ranges, rows_of, stacked, structure};
 use crate::device::Compute;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::kernels::stacked::variances;
 use crate::linalg::host::{HostOp, Vjp, apply2, apply5};
-use crate::linalg::jitter::watch;
+use crate::linalg::jitter::watch_apart;
 use crate::linalg::real::{into_vec, narrowed, widened};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
@@ -39,6 +39,15 @@ pub struct Sparse<'a> {
 }
 
 impl Sparse<'_> {
+    fn check(&self, d: usize) -> Result<()> {
+        let (inducing, m, root) = (self.inducing.len(), self.centre.len(), self.root.len());
+        if d == 0 || inducing != m * d || !self.x.len().is_multiple_of(d) || ![m, m * (m + 1) / 2].contains(&root) {
+            let got = format!("{} of inputs, {inducing} of Z, {m} of μ, {root} of R", self.x.len());
+            return Err(Error::shape("numbers of a variational model", format!("rows of {d} columns"), got));
+        }
+        Ok(())
+    }
+
     fn parameters(&self) -> Vec<&Parameter> {
         self.kernel.parameters().into_iter().chain(self.mean.parameters()).map(|(_, p)| p).collect()
     }
@@ -72,6 +81,7 @@ pub fn bounds(
     expected: impl Fn(usize, &[f64], &[f64]) -> Result<Expected> + Send + Sync + 'static,
 ) -> Result<Vec<Found>> {
     let Some(first) = members.first() else { return Ok(Vec::new()) };
+    members.iter().try_for_each(|member| member.check(d))?;
     let scope = Scope::training(compute)?;
     let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
     let shared = Shared::new(&scope, members.iter().map(Sparse::parameters).collect())?;
@@ -87,7 +97,8 @@ pub fn bounds(
     let (root, roots) = own(|member| member.root.internal(), 1);
     let counts: Vec<usize> = members.iter().map(|member| member.x.len() / d).collect();
     let orders: Vec<usize> = centres.iter().map(Range::len).collect();
-    let x = rows_of(&scope, members.iter().map(|member| member.x), &counts, d);
+    let x: Vec<f64> = members.iter().flat_map(|member| member.x).copied().collect();
+    let x = rows_of(&scope, &x, &counts, d, wide);
     let inducing = stacked(&scope, z.clone(), &orders);
     let structure = structure(&scope, first.kernel, members.len(), &mut values, [&inducing, &x])?;
     let jitters = Arc::new(Mutex::new(Vec::new()));
@@ -129,8 +140,7 @@ pub fn bounds(
     Ok(found.into_iter().enumerate().map(of_member).collect())
 }
 
-/// What [`whitened::marginals`](crate::products::operations::whitened::marginals) has for each member, from features
-/// of Z `[Σm, p]`, coefficients `[members, c]`, features of the rows `[Σn, p]`, μ `[Σm]` and R: all shifts, all changes,
+/// Marginals by [`Whitened`] of each member, from features of Z `[Σm, p]`, coefficients `[members, c]`, features of the rows `[Σn, p]`, μ `[Σm]` and R: all shifts, all changes,
 /// then the divergence of each member.
 struct Marginals {
     program: Program,
@@ -170,7 +180,7 @@ impl HostOp<5> for Marginals {
         let [z, coefficients, x, centre, root] = inputs.map(widened);
         let host = [z?, coefficients?, x?, centre?, root?];
         let each = threads::map((0..members).into_par_iter(), |k| {
-            let (one, jitter) = watch(|| self.one(k, widths, &host));
+            let (one, jitter) = watch_apart(|| self.one(k, widths, &host));
             (one.ok(), jitter)
         });
         let (each, jitters): (Vec<Option<(Vec<f64>, Vjp<5>)>>, Vec<f64>) = each.into_iter().unzip();
@@ -205,12 +215,18 @@ impl HostOp<5> for Marginals {
             let found = threads::map(adjoints.into_par_iter(), own);
             let mut all = shapes.each_ref().map(|shape| vec![0.0; shape.iter().product()]);
             for (k, found) in found.into_iter().enumerate() {
-                let Some(found) = found? else { continue };
                 let places = self.places(k, widths);
-                for ((all, own), place) in all.iter_mut().zip(found).zip(places) {
-                    if let Some(own) = own {
-                        all[place].copy_from_slice(&own);
+                match found {
+                    Ok(None) => {}
+                    Ok(Some(found)) => {
+                        for ((all, own), place) in all.iter_mut().zip(found).zip(places) {
+                            if let Some(own) = own {
+                                all[place].copy_from_slice(&own);
+                            }
+                        }
                     }
+                    // Of this member alone.
+                    Err(_) => all.iter_mut().zip(places).for_each(|(all, place)| all[place].fill(f64::NAN)),
                 }
             }
             let mut shaped = [const { None }; 5];
@@ -236,8 +252,11 @@ impl<F: Fn(usize, &[f64], &[f64]) -> Result<Expected> + Send + Sync + 'static> H
         let (mean, variance) = (mean?, variance?);
         let each = threads::map((0..self.rows.len()).into_par_iter(), |k| {
             let rows = self.rows[k].clone();
-            let found = (self.expected)(k, &mean[rows.clone()], &variance[rows]);
-            found.unwrap_or_else(|_| Expected { value: f64::NAN, ..Expected::default() })
+            let (mean, variance) = (&mean[rows.clone()], &variance[rows]);
+            // A density is not asked at marginals of a member without a factor.
+            let finite = mean.iter().chain(variance).all(|x| x.is_finite());
+            let found = finite.then(|| (self.expected)(k, mean, variance).ok()).flatten();
+            found.unwrap_or_else(|| Expected { value: f64::NAN, ..Expected::default() })
         });
         let values = each.iter().map(|found| found.value).collect();
         let count = self.rows.len();

@@ -11,7 +11,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::host::{HostOp, Vjp, apply4};
-use crate::linalg::jitter::watch;
+use crate::linalg::jitter::watch_apart;
 use crate::linalg::mvn::MvnNll;
 use crate::linalg::real::{into_vec, narrowed, widened};
 use crate::means::Mean;
@@ -45,7 +45,8 @@ impl Member<'_> {
 }
 
 /// The negative log likelihoods of members whose kernels have one [layout](Kernel::layout) that
-/// [stacks](Kernel::stacks), with one kind of mean and `d` input columns.
+/// [stacks](Kernel::stacks), with one kind of mean and `d` input columns. Slopes are in the parameters of kernel and
+/// mean, then in the noise.
 ///
 /// # Errors
 /// [`Error::Shape`] for members of different structures; [`Error::Device`] when the device cannot be read.
@@ -55,7 +56,8 @@ pub fn likelihoods(compute: Compute, members: &[Member], d: usize) -> Result<Vec
     let shared = Shared::new(&scope, members.iter().map(Member::parameters).collect())?;
     let mut values = shared.values(scope.dtype());
     let counts = lengths(members.iter().map(|member| member.y));
-    let x = rows_of(&scope, members.iter().map(|member| member.x), &counts, d);
+    let x: Vec<f64> = members.iter().flat_map(|member| member.x).copied().collect();
+    let x = rows_of(&scope, &x, &counts, d, scope.dtype());
     let structure = structure(&scope, first.kernel, members.len(), &mut values, [&x])?;
     let y: Vec<f64> = members.iter().flat_map(|member| member.y).copied().collect();
     let mut residual = scope.matrix(&y, y.len(), 1);
@@ -117,7 +119,7 @@ impl HostOp<4> for Likelihoods {
         let [x, coefficients, noise, residual] = host;
         let host = [x?, coefficients?, noise?, residual?];
         let each = threads::map((0..self.ranges.len()).into_par_iter(), |k| {
-            let (one, jitter) = watch(|| self.one(k, &inputs, &host));
+            let (one, jitter) = watch_apart(|| self.one(k, &inputs, &host));
             // A model without a factor must not stop the others.
             let empty = || (f64::NAN, Default::default());
             (one.unwrap_or_else(|_| empty()), jitter)

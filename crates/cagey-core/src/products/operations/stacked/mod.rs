@@ -23,9 +23,9 @@ use crate::scope::{Scope, to_f64};
 /// What one evaluation finds for a member.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The negative log likelihood; NaN if its matrix has no factor.
+    /// The objective; NaN if its matrix has no factor.
     pub loss: f64,
-    /// Its slopes in the internal values of each parameter: of kernel and mean, then of the noise.
+    /// Its slopes in the internal values of each parameter, in the order that each function says.
     pub slopes: Vec<Vec<f64>>,
     /// The relative jitter that its factorisation needed.
     pub jitter: f64,
@@ -85,10 +85,9 @@ fn ranges(counts: &[usize]) -> Vec<Range<usize>> {
     each.collect()
 }
 
-/// The rows of all members, `counts` of each, with the member of each row.
-fn rows_of<'a>(scope: &Scope, x: impl Iterator<Item = &'a [f64]>, counts: &[usize], d: usize) -> Stacked {
-    let x: Vec<f64> = x.flatten().copied().collect();
-    stacked(scope, scope.matrix(&x, x.len() / d, d), counts)
+/// The rows `x`, row-major, of all members, `counts` of each, with the member of each row.
+fn rows_of(scope: &Scope, x: &[f64], counts: &[usize], d: usize, dtype: DType) -> Stacked {
+    stacked(scope, scope.matrix_in(x, x.len() / d, d, dtype), counts)
 }
 
 fn stacked(scope: &Scope, rows: Tensor<2>, counts: &[usize]) -> Stacked {
