@@ -4,7 +4,7 @@ use super::{ExactGp, ExactObjective};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::models::Batch;
-use crate::models::together::{Answer, MOST_ROWS, Task, with_others};
+use crate::models::together::{Answer, Answers, MOST_ROWS, Task, with_others};
 use crate::products::stacked::{Member, likelihoods};
 use crate::scope::to_f64;
 use crate::train::Evaluation;
@@ -24,7 +24,7 @@ impl Task for ExactTask {
         format!("{} {} {} {:?}", prior.kernel.layout(), prior.mean.name(), self.d, self.compute)
     }
 
-    fn answer(tasks: Vec<Self>) -> Result<Vec<Result<Answer>>> {
+    fn answer(tasks: Vec<Self>) -> Answers {
         let Some(Self { compute, d, .. }) = tasks.first() else { return Ok(Vec::new()) };
         let members: Vec<Member> = tasks.iter().map(|Self { model, x, y, .. }| model.member(x, y)).collect();
         let found = likelihoods(*compute, &members, *d)?;

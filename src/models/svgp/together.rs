@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::likelihoods::{Density, Row, Targets, expected};
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
-use crate::models::together::{Answer, MOST_ROWS, Task, with_others};
+use crate::models::together::{Answer, Answers, MOST_ROWS, Task, with_others};
 use crate::products::stacked::{Expected, Sparse, bounds};
 use crate::scope::to_f64;
 use crate::train::Evaluation;
@@ -39,7 +39,7 @@ impl Task for SvgpTask {
         format!("{kernel} {mean} {} {:?}", process.d(), self.compute)
     }
 
-    fn answer(tasks: Vec<Self>) -> Result<Vec<Result<Answer>>> {
+    fn answer(tasks: Vec<Self>) -> Answers {
         let Some(Self { compute, model, .. }) = tasks.first() else { return Ok(Vec::new()) };
         let (compute, d) = (*compute, model.processes[0].d());
         let densities: Vec<MemberDensity> = tasks.iter().map(MemberDensity::new).collect();

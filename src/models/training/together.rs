@@ -31,7 +31,7 @@ pub trait Task: Sized + Send + 'static {
     ///
     /// # Errors
     /// What fails for all of them.
-    fn answer(tasks: Vec<Self>) -> Result<Vec<Result<Answer>>>;
+    fn answer(tasks: Vec<Self>) -> Answers;
 }
 
 /// An objective with its gradient, without priors, and the jitter that it needed.
@@ -77,16 +77,21 @@ struct State {
     next: usize,
 }
 
+/// Tasks of one kind.
+type Tasks = Vec<Box<dyn Any + Send>>;
+/// What came of each.
+pub type Answers = Result<Vec<Result<Answer>>>;
+
 /// A task of some kind.
 struct Asked {
     structure: String,
     task: Box<dyn Any + Send>,
-    answer: fn(Vec<Box<dyn Any + Send>>) -> Result<Vec<Result<Answer>>>,
+    answer: fn(Tasks) -> Answers,
 }
 
 impl Asked {
     fn new<T: Task>(task: T) -> Self {
-        let answer = |tasks: Vec<Box<dyn Any + Send>>| {
+        let answer = |tasks: Tasks| {
             // One structure has one kind of task, which its name begins with.
             T::answer(tasks.into_iter().filter_map(|task| task.downcast().ok()).map(|task| *task).collect())
         };

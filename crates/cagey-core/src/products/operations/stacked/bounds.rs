@@ -152,6 +152,9 @@ struct Marginals {
     jitters: Arc<Mutex<Vec<f64>>>,
 }
 
+/// A member's marginals and their adjoint.
+type One = (Vec<f64>, Vjp<5>);
+
 impl Marginals {
     /// The places of a member's numbers in each input.
     fn places(&self, k: usize, [p, c]: [usize; 2]) -> [Range<usize>; 5] {
@@ -160,7 +163,7 @@ impl Marginals {
         [times(inducing, p), k * c..(k + 1) * c, times(rows, p), inducing.clone(), self.roots[k].clone()]
     }
 
-    fn one(&self, k: usize, widths: [usize; 2], host: &[Vec<f64>; 5]) -> Result<(Vec<f64>, Vjp<5>)> {
+    fn one(&self, k: usize, widths: [usize; 2], host: &[Vec<f64>; 5]) -> Result<One> {
         let [p, c] = widths;
         let (m, n) = (self.inducing[k].len(), self.rows[k].len());
         let shapes: [&[usize]; 5] = [&[m, p], &[c], &[n, p], &[m], &[self.roots[k].len()]];
@@ -183,7 +186,7 @@ impl HostOp<5> for Marginals {
             let (one, jitter) = watch_apart(|| self.one(k, widths, &host));
             (one.ok(), jitter)
         });
-        let (each, jitters): (Vec<Option<(Vec<f64>, Vjp<5>)>>, Vec<f64>) = each.into_iter().unzip();
+        let (each, jitters): (Vec<Option<One>>, Vec<f64>) = each.into_iter().unzip();
         *self.jitters.lock().unwrap_or_else(PoisonError::into_inner) = jitters;
         let n = self.rows.last().map_or(0, |rows| rows.end);
         // A member without a factor must not stop the others.
