@@ -178,13 +178,12 @@ fn evaluated(asked: BTreeMap<usize, Asked>) -> Vec<(usize, Result<Answer>)> {
 fn of_group(group: Vec<(usize, Asked)>) -> Vec<(usize, Result<Answer>)> {
     let answer = group[0].1.answer;
     let (owners, tasks): (Vec<usize>, Vec<_>) = group.into_iter().map(|(own, asked)| (own, asked.task)).unzip();
+    let all = |error: &dyn Fn() -> Error| owners.iter().map(|own| (*own, Err(error()))).collect();
     // Whoever waits for an answer gets one.
-    match catch_unwind(AssertUnwindSafe(|| answer(tasks))).unwrap_or_else(|_| Err(panicked())) {
-        Ok(answers) => owners.into_iter().zip(answers).collect(),
-        Err(error) => {
-            let text = error.to_string();
-            owners.into_iter().map(|own| (own, Err(Error::Device(text.clone())))).collect()
-        }
+    match catch_unwind(AssertUnwindSafe(|| answer(tasks))) {
+        Ok(Ok(answers)) => owners.into_iter().zip(answers).collect(),
+        Ok(Err(error)) => all(&|| Error::Device(error.to_string())),
+        Err(_) => all(&panicked),
     }
 }
 

@@ -71,8 +71,7 @@ pub struct Expected {
 /// The slopes of what is [`Found`] are those in the parameters of kernel and mean, in Z, μ and R.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape) for members of different structures; [`Error::Device`](crate::Error::Device)
-/// when the device cannot be read.
+/// [`Error::Shape`] for members of different structures; [`Error::Device`] when the device cannot be read.
 pub fn bounds(
     compute: Compute,
     members: &[Sparse],
@@ -140,8 +139,8 @@ pub fn bounds(
     Ok(found.into_iter().enumerate().map(of_member).collect())
 }
 
-/// Marginals by [`Whitened`] of each member, from features of Z `[Σm, p]`, coefficients `[members, c]`, features of the rows `[Σn, p]`, μ `[Σm]` and R: all shifts, all changes,
-/// then the divergence of each member.
+/// Marginals by [`Whitened`] of each member, from features of Z `[Σm, p]`, coefficients `[members, c]`, features of the
+/// rows `[Σn, p]`, μ `[Σm]` and R: all shifts, all changes, then the divergence of each member.
 struct Marginals {
     program: Program,
     single: bool,
