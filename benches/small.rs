@@ -33,15 +33,7 @@ fn objectives(c: &mut Criterion) {
         (ExactGp::new(Kernel::parse(KERNEL, d).unwrap()), Observations::new(x, d, y, None).unwrap())
     };
     let models: Vec<(ExactGp, Observations)> = (0..MODELS).map(model).collect();
-    let members: Vec<Member> = (models.iter())
-        .map(|(model, data)| Member {
-            kernel: &model.prior.kernel,
-            mean: &model.prior.mean,
-            noise: &model.likelihood.noise,
-            x: &data.x,
-            y: &data.y,
-        })
-        .collect();
+    let members: Vec<Member> = (models.iter()).map(|(model, data)| model.member(&data.x, &data.y)).collect();
     let scope = Scope::new(compute).unwrap();
     let batches: Vec<_> = models.iter().map(|(_, data)| data.batch(&scope)).collect();
     let mut group = c.benchmark_group("200 objectives with gradients");
@@ -68,16 +60,7 @@ fn bounds_of_counts(c: &mut Criterion) {
         (model, Observations::new(x, d, y, None).unwrap())
     };
     let models: Vec<(Svgp, Observations)> = (0..MODELS).map(model).collect();
-    let members: Vec<Sparse> = (models.iter())
-        .map(|(model, data)| Sparse {
-            kernel: &model.processes[0].prior.kernel,
-            mean: &model.processes[0].prior.mean,
-            inducing: &model.processes[0].inducing,
-            centre: &model.variational[0].mean,
-            root: &model.variational[0].root,
-            x: &data.x,
-        })
-        .collect();
+    let members: Vec<Sparse> = (models.iter()).map(|(model, data)| model.member(&data.x)).collect();
     let scope = Scope::new(compute).unwrap();
     let batches: Vec<_> = models.iter().map(|(_, data)| data.batch(&scope)).collect();
     let mut group = c.benchmark_group("200 bounds with gradients");

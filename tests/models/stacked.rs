@@ -43,16 +43,7 @@ fn losses_and_gradients_are_those_of_single_models() {
                 (model.clone(), data.clone())
             };
             let own: Vec<_> = some.iter().map(member).collect();
-            let members: Vec<Member> = own
-                .iter()
-                .map(|(model, data)| Member {
-                    kernel: &model.prior.kernel,
-                    mean: &model.prior.mean,
-                    noise: &model.likelihood.noise,
-                    x: &data.x,
-                    y: &data.y,
-                })
-                .collect();
+            let members: Vec<Member> = own.iter().map(|(model, data)| model.member(&data.x, &data.y)).collect();
             let found = likelihoods(compute, &members, d).unwrap();
             for ((model, data), found) in own.iter().zip(found) {
                 let batch = data.batch(&Scope::new(compute).unwrap());
@@ -115,17 +106,7 @@ fn bounds_are_those_of_single_models(compute: Compute) {
             model.set_free_raw(&raw).unwrap();
             models.push((model, Observations::new(x, d, y, None).unwrap()));
         }
-        let members: Vec<Sparse> = models
-            .iter()
-            .map(|(model, data)| Sparse {
-                kernel: &model.processes[0].prior.kernel,
-                mean: &model.processes[0].prior.mean,
-                inducing: &model.processes[0].inducing,
-                centre: &model.variational[0].mean,
-                root: &model.variational[0].root,
-                x: &data.x,
-            })
-            .collect();
+        let members: Vec<Sparse> = models.iter().map(|(model, data)| model.member(&data.x)).collect();
         let targets: Vec<Vec<f64>> = models.iter().map(|(_, data)| data.y.clone()).collect();
         let expected = move |k: usize, mean: &[f64], variance: &[f64]| Ok(of_counts(&targets[k], mean, variance));
         let found = bounds(compute, &members, d, VARIANCE_FLOOR, expected).unwrap();

@@ -33,7 +33,9 @@ impl Task for ExactTask {
 }
 
 impl ExactGp {
-    fn member<'a>(&'a self, x: &'a [f64], y: &'a [f64]) -> Member<'a> {
+    /// The model on these rows, as a member of a batch.
+    #[doc(hidden)]
+    pub fn member<'a>(&'a self, x: &'a [f64], y: &'a [f64]) -> Member<'a> {
         let (prior, noise) = (&self.prior, &self.likelihood.noise);
         Member { kernel: &prior.kernel, mean: &prior.mean, noise, x, y }
     }

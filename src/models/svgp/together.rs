@@ -97,7 +97,9 @@ impl MemberDensity {
 }
 
 impl Svgp {
-    fn member<'a>(&'a self, x: &'a [f64]) -> Sparse<'a> {
+    /// The model with one latent function on rows `x`, as a member of a batch.
+    #[doc(hidden)]
+    pub fn member<'a>(&'a self, x: &'a [f64]) -> Sparse<'a> {
         let (process, q) = (&self.processes[0], &self.variational[0]);
         let (kernel, mean, inducing) = (&process.prior.kernel, &process.prior.mean, &process.inducing);
         Sparse { kernel, mean, inducing, centre: &q.mean, root: &q.root, x }
