@@ -498,7 +498,13 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
     assert_eq!(again.predict(&new).unwrap(), fitted.predict(&new).unwrap());
     assert!(fitted.left_out().unwrap().is_none(), "experts leave no row out in closed form");
-    assert!(fitted.update(&new).unwrap_err().to_string().contains("train it again"));
+    // New rows join the experts that are nearest, and the rows that neighbours come from; weights stay.
+    let updated = fitted.update(&new).unwrap();
+    for (member, after) in fitted.members().iter().zip(updated.members()) {
+        assert_eq!((after.weight, after.fitted.summary.rows), (member.weight, member.fitted.summary.rows + 5));
+        let own = member.fitted.update(&new).unwrap();
+        assert_eq!(own.predict(&new).unwrap(), after.fitted.predict(&new).unwrap(), "{}", member.name());
+    }
     let near = names.iter().position(|name| name.starts_with("nearest")).unwrap();
     assert!(fitted.members()[1 - near].weight > 0.0);
     let problem = fitted.sample(&new, 3, 0).unwrap_err().to_string();

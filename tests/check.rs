@@ -13,7 +13,7 @@ use cagey::kernels::Kernel;
 use cagey::kernels::form::Form;
 use cagey::kernels::transform::InputTransform;
 use cagey::likelihoods::{Custom, Density, Formula, Likelihood, Row, Support};
-use cagey::models::cagp::{Differentiation, IterativeCagp};
+use cagey::models::cagp::IterativeCagp;
 use cagey::models::exact::ExactGp;
 use cagey::models::fit;
 use cagey::models::posterior::Posterior;
@@ -372,7 +372,7 @@ fn parameters_of_a_policy_that_are_not_learned_are_told() {
         warnings.iter().any(|advice| advice.text.contains("policy.weight"))
     };
     assert!(told(&model));
-    model.differentiation = Differentiation::Unrolled;
+    model.unrolled = 1;
     assert!(!told(&model));
 }
 

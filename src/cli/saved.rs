@@ -65,13 +65,18 @@ pub fn members_text(fitted: &Fitted) -> String {
         (format!("{} {}", k + 1, member.name()), why)
     };
     let rows: Vec<(String, String)> = members.iter().enumerate().map(row).collect();
-    let others = fitted.summary.trail.len().saturating_sub(members.len());
+    let unheard = &fitted.summary.unheard;
+    let left_out = match unheard.is_empty() {
+        true => String::new(),
+        false => format!("Left out, of weight below 0.0001: {}\n", unheard.join(", ")),
+    };
+    let others = fitted.summary.trail.len().saturating_sub(members.len() + unheard.len());
     let searched = match others {
         0 => String::new(),
         _ => format!("{others} more models take no part; the trail of the search, in JSON, says why\n"),
     };
     format!(
-        "Average of {} models: weights (logarithms per row, of the target in its own units)\n{}{searched}Heaviest member\n",
+        "Average of {} models: weights (logarithms per row, of the target in its own units)\n{}{left_out}{searched}Heaviest member\n",
         members.len(),
         report::table(&rows)
     )

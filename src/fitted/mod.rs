@@ -86,6 +86,9 @@ pub struct Summary {
     /// The models of a search, each with its evidence or why it takes no part; empty if there was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<String>,
+    /// Models of an average that are left out because their weights are below 0.0001.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<String>,
     /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
     /// Whether the first warning says that predictions are no better than those without inputs.
@@ -219,19 +222,19 @@ impl Fitted {
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
         let more = units.observe(Inputs::of(more, self.settings.auxiliary_column.as_deref())?, more)?;
         let compute = self.settings.compute;
-        let model = helped(|| self.model.updated(compute, &more))?;
+        let data = self.data.extended(&more)?;
+        let model = helped(|| self.model.updated(compute, &self.data, &more))?;
         let posterior = match &model {
-            Some(model) => Some(helped(|| model.condition(compute, more.clone()))?),
+            Some(model) => Some(helped(|| model.condition(compute, data.clone()))?),
             None => helped(|| self.posterior.updated(&more))?,
         };
         let Some(posterior) = posterior else {
             return Err(Error::Usage(format!(
-                "more rows without another training are for svgp and for models whose posterior has a closed form, and \
-                 this is: {}; train it again on all rows",
+                "more rows without another training are for svgp, experts in one table and models whose posterior has a \
+                 closed form, and this is: {}; train it again on all rows",
                 self.model.title()
             )));
         };
-        let data = self.data.extended(&more)?;
         let wider = |([low, high], [least, most]): ([f64; 2], [f64; 2])| [low.min(least), high.max(most)];
         let ranges = Some(self.ranges().into_iter().zip(more.ranges()).map(wider).collect());
         let summary = Summary { rows: self.summary.rows + more.n(), ranges, ..self.summary.clone() };

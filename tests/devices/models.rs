@@ -44,6 +44,7 @@ fn choices() -> Vec<(&'static str, ModelChoice)> {
         ("exact", ExactOptions::default().into()),
         ("cagp", cagp(ActionPolicy::Learned).into()),
         ("cagp-cg", cagp(ActionPolicy::Cg).into()),
+        ("cagp-cg, unrolled", cagp(ActionPolicy::Cg).unrolled(1).into()),
         ("sgpr", SgprOptions::default().inducing(inducing).into()),
         ("sparse-grid", SparseGridOptions::default().level(3).into()),
         ("svgp", svgp(Covariance::Full).into()),
@@ -180,7 +181,10 @@ fn every_likelihood_agrees() {
         let gaussian = case.0.starts_with("gaussian");
         let mut kinds: Vec<(&str, ModelChoice)> = vec![("svgp", svgp.clone().into())];
         if !gaussian {
+            // Newton's method for a policy as a tensor graph on the device.
+            let graph = cagp.clone().policy(ActionPolicy::Gradient).sites(SiteRule::Mode).unrolled(4);
             kinds.extend([("laplace", LaplaceOptions::default().into()), ("cagp", cagp.clone().into())]);
+            kinds.push(("cagp by Newton's graph", graph.into()));
         }
         for (what, choice) in kinds {
             let model = build(&choice, likelihood.boxed(), &data);

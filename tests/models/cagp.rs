@@ -5,9 +5,12 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use cagey::kernels::Kernel;
 use cagey::kernels::form::Form;
+use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Differentiation, EXACT_ROWS, IterativeCagp};
+use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, EXACT_ROWS, IterativeCagp};
 use cagey::models::exact::ExactGp;
+use cagey::models::gp_model::GpModel;
+use cagey::models::nearest::NearestGp;
 use cagey::models::ordering::{RowOrder, kd_tree};
 use cagey::models::posterior::{ComputationAware, Posterior};
 use cagey::models::{Batch, Held, Model, Observations, fit};
@@ -207,8 +210,8 @@ fn iterative_form_equals_batch_form() {
             assert_eq!((solve.actions.len(), solve.report.stop), (6, Stop::Budget), "{name}");
             let s = to_f64(solve.actions.clone().into_dense().unwrap()).unwrap();
             let fixed = batch_form(&gp, &s, 6);
-            for differentiation in [Differentiation::Detached, Differentiation::Unrolled] {
-                gp.differentiation = differentiation;
+            for unrolled in [0, 1] {
+                gp.unrolled = unrolled;
                 assert_close(&name, &[loss(&gp, &batch)], &[loss(&fixed, &batch)], 1e-9);
             }
             let expected = fixed.posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
@@ -242,7 +245,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
             let name = format!("{:?} {objective:?}", gp.policy);
             let raw = gp.free_raw();
             // Unrolled: the gradient of the whole computation, a policy's parameters included.
-            gp.differentiation = Differentiation::Unrolled;
+            gp.unrolled = 1;
             let numeric = differences(&raw, |raw| {
                 let mut moved = gp.clone();
                 moved.set_free_raw(raw).unwrap();
@@ -251,7 +254,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
             let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
             assert_close(&format!("{name} unrolled"), &gradient, &numeric, 2e-6);
             // Detached: the gradient of the batch form with the actions of this point.
-            gp.differentiation = Differentiation::Detached;
+            gp.unrolled = 0;
             let s = to_f64(gp.chosen(&Scope::new(F64).unwrap(), &batch).unwrap().actions).unwrap();
             let fixed = batch_form(&gp, &s, 4);
             let start = fixed.free_raw();
@@ -544,6 +547,48 @@ fn conjugate_gradients_go_on_as_if_never_stopped() {
     let (a, b) = (more.predict(&POINTS).unwrap(), long.predict(&POINTS).unwrap());
     assert_close("mean", &a.mean, &b.mean, 1e-8);
     assert_close("variance", &a.variance, &b.variance, 1e-8);
+}
+
+/// Actions are added until what was not computed hardly adds to variances; of many rows their nearest stand for all.
+#[test]
+fn actions_are_added_until_variances_need_no_more() {
+    for (n, start, share) in [(400, 4, 0.1), (400, 4, 0.5), (8200, 16, 0.2)] {
+        let x: Vec<f64> = (0..n).map(|i| 40.0 * f64::from(i) / f64::from(n)).collect();
+        let y = x.iter().enumerate().map(|(i, x)| x.sin() + 0.3 * noise(&mut (9 + i as u64))).collect();
+        let observations = Observations::new(x, 1, y, None).unwrap();
+        let mut model = Cagp::new(Kernel::parse("rbf", 1).unwrap(), Actions::averages(n as usize, start).unwrap());
+        let before = model.posterior(F64, observations.clone()).unwrap();
+        model.share = Some(share);
+        let after = model.condition(F64, observations.clone()).unwrap();
+        let count = after.solve().unwrap().actions + start;
+        assert!(count < n as usize / 2, "{count} actions of {n} rows");
+        let points: Vec<f64> = (0..50).map(|i| 0.79 * f64::from(i)).collect();
+        let exact = if n < 1000 {
+            ExactGp { likelihood: model_noise(&model), ..ExactGp::new(Kernel::parse("rbf", 1).unwrap()) }
+                .posterior(F64, observations)
+                .unwrap()
+                .predict(&points)
+                .unwrap()
+                .variance
+        } else {
+            let near =
+                NearestGp { likelihood: model_noise(&model), ..NearestGp::new(Kernel::parse("rbf", 1).unwrap()) };
+            near.posterior(F64, observations).unwrap().predict(&points).unwrap().variance
+        };
+        let above = |posterior: &dyn Posterior| {
+            let all = posterior.predict(&points).unwrap().variance.iter().sum::<f64>();
+            all / exact.iter().sum::<f64>() - 1.0
+        };
+        let (before, after) = (above(&before), above(&*after));
+        assert!(before > share && after < 1.5 * share, "{n} rows: {before} and {after} above, for {share}");
+    }
+}
+
+/// The noise of a model of Gaussian targets.
+fn model_noise(model: &Cagp) -> Gaussian {
+    let mut likelihood = Gaussian::new(1.0);
+    likelihood.noise.set(&[model.likelihood.noise().unwrap()]).unwrap();
+    likelihood
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod laplace;
 mod left_out;
 mod nearest;
 mod newton;
+mod newton_graph;
 mod newton_guarded;
 mod newton_learned;
 mod newton_low_rank;

@@ -456,8 +456,8 @@ impl LinearSystem for Coupled<'_> {
         self.scope
     }
 
-    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        Ok(self.covariance.clone().matmul(v.clone()) + self.noise_times(v)?)
+    fn covariance_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.covariance.clone().matmul(v.clone()))
     }
 
     fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {

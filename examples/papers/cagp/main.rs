@@ -11,6 +11,7 @@ mod actions;
 mod bands;
 mod benchmark;
 mod dimensions;
+mod task;
 mod training;
 
 use clap::Args;
@@ -72,6 +73,7 @@ const ITEMS: &[Item<Options>] = &[
     Item { name: "figure-s3", about: "SVGP at its inducing inputs by dimension", run: dimensions::figure },
     Item { name: "table-s1", about: "Learning rates, each tried for a tenth of the epochs", run: benchmark::rates },
     Item { name: "figure-s4", about: "Test scores by learning rate", run: benchmark::effect },
+    Item { name: "task", about: "Actions at places where an optimisation would look next", run: task::table },
     Item { name: "figure-s5", about: "Hyperparameters during training", run: benchmark::paths },
 ];
 

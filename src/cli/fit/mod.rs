@@ -143,6 +143,7 @@ impl Fit {
                 "average": members_json(&fitted),
                 "chosen": fitted.summary.chosen,
                 "trail": fitted.summary.trail,
+                "unheard": fitted.summary.unheard,
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),

@@ -154,10 +154,11 @@ pub(in crate::fitted) fn train(
         return Ok(alone);
     }
     let apart = fitted.iter().any(|(_, densities)| !densities.is_empty());
-    let mut average = match apart {
+    let average = match apart {
         true => Fitted::stacked(fitted)?,
         false => Fitted::weighed(fitted.into_iter().map(|(member, _)| member).collect())?,
     };
+    let mut average = average.heard_only()?;
     average.annotate(|summary| {
         summary.warnings.extend(warnings.clone());
         summary.trail = trail.clone();

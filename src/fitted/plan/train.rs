@@ -245,6 +245,7 @@ fn summarise(
         race,
         chosen: None,
         trail: Vec::new(),
+        unheard: Vec::new(),
         ranges: None,
         warnings,
         useless: false,

@@ -12,14 +12,33 @@ const MOST_BY_DEFAULT: usize = 512;
 /// Up to this many rows, actions chosen from scratch are worth their time, unless one for each row is learned.
 const FEW: usize = 2048;
 
+/// The share of the mathematical variance that the computational one may have with `--actions auto`.
+const SHARE: f64 = 0.1;
+
+/// A number of actions.
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    Auto,
+    Of(usize),
+}
+
+fn count(text: &str) -> std::result::Result<Count, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Count::Auto),
+        Ok(count @ 1..=MOST) => Ok(Count::Of(count as usize)),
+        _ => Err(format!("must be `auto` or a whole number from 1 to {MOST}")),
+    }
+}
+
 /// The arguments of computation-aware GPs.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Most actions of a computation-aware model: more actions take longer and are closer to the exact model
-    /// [default: 512, but of learned ones and of Gaussian targets no more than rows]
-    #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
-    actions: Option<usize>,
+    /// Most actions of a computation-aware model: more actions take longer and are closer to the exact model. With
+    /// `auto`, the default of them, and after training further ones until what was not computed adds less than a tenth
+    /// to variances [default: 512, but of learned ones and of Gaussian targets no more than rows]
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    actions: Option<Count>,
     /// How a computation-aware model chooses its actions [default: learned; for other likelihoods than the Gaussian
     /// preconditioned from 513 to 2,048 rows, and gradient for softmax and fewer]
     #[arg(long, value_name = "NAME", value_enum)]
@@ -44,9 +63,9 @@ pub struct Arguments {
     /// with --unroll]
     #[arg(long, value_name = "NAME", value_enum)]
     sites: Option<SiteRule>,
-    /// Newton steps that are differentiated, with learned actions and likelihoods other than the Gaussian; 0 keeps
-    /// gradient and curvature for --refresh steps. For Gaussian targets and another policy than learned, 1
-    /// differentiates the whole solve, which then takes place in every step [default: 0]
+    /// Newton steps that are differentiated, for likelihoods other than the Gaussian: with another policy than
+    /// learned, solves and choice of actions included; 0 keeps gradient and curvature, and such actions, for --refresh
+    /// steps. For Gaussian targets and another policy than learned, 1 differentiates the whole solve [default: 0]
     #[arg(long, value_name = "STEPS", value_parser = values::count(0..=100))]
     unroll: Option<usize>,
     #[command(flatten)]
@@ -116,11 +135,12 @@ impl Offered for CagpOptions {
         }
         let problem = match learned {
             _ if sites.is_some() && !newton => "--sites is for other likelihoods than the Gaussian",
-            _ if unroll.is_some() && learned != newton => {
-                "--unroll is for --policy learned with other likelihoods than the Gaussian, and for other policies \
-                 with the Gaussian"
+            true if unroll.is_some() && !newton => {
+                "--unroll is for other likelihoods than the Gaussian, or another --policy than learned"
             }
-            false if unroll.is_some_and(|steps| steps > 1) => "--unroll: Gaussian targets need one solve; choose 1",
+            false if !newton && unroll.is_some_and(|steps| steps > 1) => {
+                "--unroll: Gaussian targets need one solve; choose 1"
+            }
             _ if unrolled && sites == Some(SiteRule::Expectation) => "--unroll is for --sites mode",
             true if refresh.is_some() && !newton => {
                 "--refresh is for another --policy than learned: such actions change in every step"
@@ -132,7 +152,7 @@ impl Offered for CagpOptions {
             false if row_order.is_some() => "--row-order is for --policy learned: others do not cut rows into blocks",
             _ => {
                 return Ok(Self {
-                    actions: actions.unwrap_or(most),
+                    actions: if let Some(Count::Of(count)) = actions { count } else { most },
                     policy,
                     objective: loss.unwrap_or(CagpObjective::Elbo),
                     order: row_order.unwrap_or(RowOrder::Tree),
@@ -149,6 +169,7 @@ impl Offered for CagpOptions {
                         compression: steps.compression.unwrap_or_default(),
                         stopping: steps.stopping.unwrap_or_default(),
                     },
+                    share: matches!(actions, Some(Count::Auto)).then_some(SHARE),
                 });
             }
         };

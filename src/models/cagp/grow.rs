@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actions, CagpPosterior, IterativeCagp};
+use super::{Actions, CagpPosterior};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Gaussian, Row, Targets};
+use crate::likelihoods::{Row, Targets};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
@@ -16,7 +16,7 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
 };
-use crate::solvers::policies::{Policy, Residual};
+use crate::solvers::policies::Policy;
 
 /// Actions that are added at once.
 const COLUMNS: usize = 64;
@@ -158,11 +158,7 @@ pub const EXACT_ROWS: usize = 8000;
 
 impl ComputationAware for CagpPosterior {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
-        if self.of.likelihood.noise().is_none() {
-            return Ok(Box::new(IterativeCagp::refined(self, actions)?));
-        }
-        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
-        Ok(Box::new(Self { report: Some(report), ..posterior }))
+        Ok(Box::new(self.grown(actions)?.0))
     }
 
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
@@ -172,10 +168,9 @@ impl ComputationAware for CagpPosterior {
         }
         let (data, priors, likelihood) = (self.data.clone(), self.of.priors.clone(), self.of.likelihood.clone());
         let dense: Box<dyn Posterior> = match likelihood.noise() {
-            Some(noise) => {
+            Some(_) => {
                 let (prior, objective) = (self.prior().clone(), ExactObjective::MarginalLikelihood);
-                let mut likelihood = Gaussian::new(1.0);
-                likelihood.noise.put_internal(&[noise]);
+                let likelihood = self.of.gaussian();
                 Box::new(ExactGp { prior, likelihood, objective }.posterior(self.compute, data)?)
             }
             None => Box::new(LaplaceGp { priors, likelihood, corrected: false }.posterior(self.compute, data)?),

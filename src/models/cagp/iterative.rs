@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use faer::Mat;
 
 use super::evaluation::{Evaluation, Noisy};
-use super::newton::{Found, Linearised, Observed, Problem, Sites, Small};
+use super::newton::{Found, Linearised, NewtonGraph, Observed, Problem, Sites, Small, climb};
 use super::posterior::LatentModel;
 use super::products::Ks;
 use super::{CagpObjective, CagpPosterior, NewtonOptions, NewtonReport, SiteRule};
@@ -21,22 +21,6 @@ use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, System, itergp};
 use crate::solvers::policies::{Gradient, Pivots, Policy, Residual, UnitVector};
-
-/// What the gradient of the objective differentiates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Differentiation {
-    /// The loss at the actions found, which are held fixed: one wide product and its adjoint, however long the solve
-    /// was. The ELBO is a bound for any actions, so this is the gradient of a bound, and training keeps the actions for
-    /// [some steps](IterativeCagp::refresh). The loss of projected data is a loss of different data for different
-    /// actions: do not use it to compare policies whose number of actions varies. A policy's own parameters have no
-    /// gradient and stay as they are.
-    Detached,
-    /// The solve itself, in every step, for Gaussian noise: the exact gradient of what is computed, also in a policy's
-    /// parameters. Memory grows with several times n times the number of actions.
-    Unrolled,
-}
 
 /// Latent functions whose posterior comes from an iterative solve.
 ///
@@ -56,14 +40,25 @@ pub struct IterativeCagp {
     pub newton: NewtonOptions,
     /// The training objective. Only Gaussian noise has another one than the ELBO.
     pub objective: CagpObjective,
-    /// What gradients differentiate.
-    pub differentiation: Differentiation,
+    /// Steps of Newton's method that gradients go through, in every step of an optimiser: the exact gradient of what is
+    /// computed, also in a policy's parameters. Targets with Gaussian noise need one. Memory grows with several times n
+    /// times the number of actions, for each step.
+    ///
+    /// With 0 the actions are held: one wide product and its adjoint, however long the solve was. The ELBO is a bound
+    /// for any actions, so this is the gradient of a bound, and training keeps the actions for
+    /// [some steps](IterativeCagp::refresh). The loss of projected data is a loss of different data for different
+    /// actions: do not use it to compare policies whose number of actions varies. A policy's own parameters have no
+    /// gradient then and stay as they are.
+    pub unrolled: usize,
     /// Where sites of other likelihoods are taken, once the actions are known.
     pub sites: SiteRule,
-    /// Steps of an optimiser, at least 1, between two choices of detached actions and sites. Between them the bound
+    /// Steps of an optimiser, at least 1, between two choices of held actions and sites. Between them the bound
     /// uses actions that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to
     /// where these actions do best instead of newly chosen ones.
     pub refresh: usize,
+    /// The posterior takes further actions [until](CagpPosterior::until) the computational variance is at most this
+    /// share of the mathematical one.
+    pub share: Option<f64>,
 }
 
 /// What training keeps between two choices.
@@ -80,7 +75,7 @@ type Start<'a> = Option<(&'a [f64], &'a [f64])>;
 
 impl IterativeCagp {
     /// A model of targets with Gaussian noise, with zero mean, a tenth of unit variance as noise, the ELBO as objective
-    /// and detached actions.
+    /// and held actions.
     pub fn new(kernel: Kernel, policy: Box<dyn Policy>, options: IterGpOptions) -> Self {
         Self::boxed(kernel.into(), Box::new(Gaussian::new(0.1)), policy, options)
     }
@@ -100,9 +95,10 @@ impl IterativeCagp {
             options,
             newton: NewtonOptions::spread(options.actions),
             objective: CagpObjective::Elbo,
-            differentiation: Differentiation::Detached,
+            unrolled: 0,
             sites: SiteRule::Mode,
             refresh: 1,
+            share: None,
         }
     }
 
@@ -158,6 +154,18 @@ impl IterativeCagp {
             relative: self.options.relative,
         };
         problem.solve(from)
+    }
+
+    /// Newton's method as a tensor graph on the scope's device: as many steps as gradients go through, which share the
+    /// actions. It is differentiable in a training scope, in all parameters, the policy's included.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] when values are not finite, and what the policy and products report.
+    pub fn newton_graph(&self, scope: &Scope, batch: &Batch) -> Result<NewtonGraph> {
+        let (scope, batch) = Linearised::wide(&self.at(scope, batch));
+        let (steps, budget) = (self.unrolled.max(1), self.options.actions);
+        let per_step = self.newton.per_step.max(budget.div_ceil(steps));
+        climb(self.at(&scope, &batch), &*self.policy, NewtonOptions { steps, per_step, ..self.newton }, budget)
     }
 
     /// The actions and sites at the current parameters, as numbers.
@@ -302,10 +310,17 @@ fn whitened(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
 
 impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        if self.differentiation == Differentiation::Detached {
+        if self.unrolled == 0 {
             return self.objective_for(scope, batch, &Held::new(self.chosen(scope, batch)?));
         }
         batch.check(scope)?;
+        self.objective.check(&*self.likelihood)?;
+        let at = self.at(scope, batch);
+        if at.known().is_none() {
+            let newton = self.newton_graph(scope, batch)?;
+            let (s, sites) = (Basis::dense(newton.actions.clone()), newton.sites());
+            return at.negative_elbo(at.explained(&s, Ks::Whole(newton.products), &sites)?, None);
+        }
         let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
         let s = actions.into_dense()?;
         let ks = without_noise(products, &s, &self.known(scope, batch)?)?;
@@ -313,7 +328,7 @@ impl Model for IterativeCagp {
     }
 
     fn refresh(&self) -> Option<usize> {
-        (self.differentiation == Differentiation::Detached).then_some(self.refresh.max(1))
+        (self.unrolled == 0).then_some(self.refresh.max(1))
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {

@@ -55,6 +55,9 @@ pub struct Cagp {
     pub unrolled: usize,
     /// Steps of an optimiser, at least 1, between two choices of held sites.
     pub refresh: usize,
+    /// The posterior takes further actions [until](CagpPosterior::until) the computational variance is at most this
+    /// share of the mathematical one.
+    pub share: Option<f64>,
 }
 
 impl Cagp {
@@ -68,7 +71,7 @@ impl Cagp {
     /// Latent functions that are not interchangeable get a prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, actions: Actions) -> Self {
         let (priors, objective) = (prior.of_latents(&*likelihood), CagpObjective::Elbo);
-        Self { priors, likelihood, actions, objective, sites: SiteRule::Mode, unrolled: 0, refresh: 1 }
+        Self { priors, likelihood, actions, objective, sites: SiteRule::Mode, unrolled: 0, refresh: 1, share: None }
     }
 
     /// Whether every latent function has its own columns.

@@ -19,6 +19,7 @@
 mod actions;
 #[cfg(feature = "command")]
 mod command;
+mod enough;
 mod evaluation;
 mod grow;
 mod iterative;
@@ -35,9 +36,9 @@ mod saved;
 
 pub use actions::{Actions, Layout};
 pub use grow::EXACT_ROWS;
-pub use iterative::{Chosen, Differentiation, IterativeCagp};
+pub use iterative::{Chosen, IterativeCagp};
 pub use learned::Cagp;
-pub use newton::{Compression, NewtonOptions, NewtonReport, Sites, Stopping};
+pub use newton::{Compression, NewtonGraph, NewtonOptions, NewtonReport, Sites, Stopping};
 pub use options::{ActionPolicy, CagpOptions, Newton};
 pub use posterior::CagpPosterior;
 use serde::{Deserialize, Serialize};

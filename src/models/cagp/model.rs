@@ -1,6 +1,6 @@
 //! Computation-aware GPs as models that everything can use.
 
-use super::{Cagp, Differentiation, IterativeCagp, NewtonOptions};
+use super::{Cagp, CagpPosterior, IterativeCagp, NewtonOptions};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -91,7 +91,7 @@ impl GpModel for Cagp {
         self.likelihood.noise().is_some()
     }
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
-        Ok(Box::new(self.posterior(compute, data)?))
+        enough(self.posterior(compute, data)?, self.share)
     }
 }
 
@@ -103,10 +103,7 @@ impl GpModel for IterativeCagp {
 
     fn unlearned(&self) -> Vec<String> {
         let own = self.policy.parameters().into_iter().filter(|(_, p)| !p.fixed);
-        match self.differentiation {
-            Differentiation::Detached => own.map(|(path, _)| format!("policy.{path}")).collect(),
-            Differentiation::Unrolled => Vec::new(),
-        }
+        own.filter(|_| self.unrolled == 0).map(|(path, _)| format!("policy.{path}")).collect()
     }
 
     latent_functions!();
@@ -138,8 +135,16 @@ impl GpModel for IterativeCagp {
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
-        Ok(Box::new(self.posterior(compute, data)?.0))
+        enough(self.posterior(compute, data)?.0, self.share)
     }
+}
+
+/// A posterior with as many actions as its computational variance needs.
+fn enough(posterior: CagpPosterior, share: Option<f64>) -> Result<Box<dyn Posterior>> {
+    Ok(match share {
+        Some(share) => Box::new(posterior.until(share)?),
+        None => Box::new(posterior),
+    })
 }
 
 /// How a likelihood is dealt with, for titles.

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Actions, Cagp, CagpObjective, Compression, Differentiation, IterativeCagp, NewtonOptions, SiteRule, Stopping,
-};
+use super::{Actions, Cagp, CagpObjective, Compression, IterativeCagp, NewtonOptions, SiteRule, Stopping};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -46,11 +44,13 @@ pub struct CagpOptions {
     pub first: Option<usize>,
     /// Where the sites of likelihoods other than the Gaussian are taken.
     pub sites: SiteRule,
-    /// Newton steps of these likelihoods that gradients go through; 0 holds the sites fixed. For Gaussian targets and a
-    /// policy, 1 lets gradients go through the whole solve.
+    /// Newton steps of these likelihoods that gradients go through; 0 holds the sites and a policy's actions. For
+    /// Gaussian targets and a policy, 1 lets gradients go through the whole solve.
     pub unrolled: usize,
     /// How Newton's method of a policy goes.
     pub newton: Newton,
+    /// After training, further actions until the computational variance is at most this share of the mathematical one.
+    pub share: Option<f64>,
 }
 
 /// What differs from the usual [`NewtonOptions`].
@@ -96,6 +96,7 @@ impl Default for CagpOptions {
             sites: SiteRule::Expectation,
             unrolled: 0,
             newton: Newton::default(),
+            share: None,
         }
     }
 }
@@ -214,6 +215,7 @@ setters!(CagpOptions {
     sites: SiteRule,
     unrolled: usize,
     newton: Newton,
+    share: Option<f64>,
 });
 
 impl Kind for CagpOptions {
@@ -223,7 +225,7 @@ impl Kind for CagpOptions {
 
 impl ModelOptions for CagpOptions {
     fn build(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
-        let Self { actions, policy, objective, refresh, sites, unrolled, .. } = *self;
+        let Self { actions, policy, objective, refresh, sites, unrolled, share, .. } = *self;
         let (n, known) = (context.data.n(), likelihood.noise().is_some());
         self.check(n)?;
         objective.check(&*likelihood)?;
@@ -238,15 +240,14 @@ impl ModelOptions for CagpOptions {
                 _ => Actions::start(&*likelihood, context.data, actions)?,
             };
             let model = Cagp::boxed(prior, likelihood, actions);
-            return Ok(Box::new(Cagp { objective, sites, unrolled, refresh, ..model }));
+            return Ok(Box::new(Cagp { objective, sites, unrolled, refresh, share, ..model }));
         };
         let options = IterGpOptions { relative: self.relative(known), ..IterGpOptions::budget(actions) };
         let model = IterativeCagp::boxed(prior, likelihood, chosen, options);
         let explain =
             matches!(policy, ActionPolicy::Gradient | ActionPolicy::ClassGradients | ActionPolicy::Preconditioned);
         let newton = self.newton.options(NewtonOptions { explain, ..model.newton });
-        let differentiation = if known && unrolled > 0 { Differentiation::Unrolled } else { Differentiation::Detached };
-        Ok(Box::new(IterativeCagp { objective, sites, refresh, newton, differentiation, ..model }))
+        Ok(Box::new(IterativeCagp { objective, sites, refresh, newton, unrolled, share, ..model }))
     }
 
     fn check(&self, rows: usize) -> Result<()> {

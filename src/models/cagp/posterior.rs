@@ -9,7 +9,7 @@ use super::numbers::Numbers;
 use super::{SiteRule, products};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Likelihood;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::real::dot;
@@ -44,6 +44,13 @@ impl LatentModel {
     pub fn new(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
         let functions = (likelihood.latents(), likelihood.density().is_centred());
         Self { priors: priors.to_vec(), likelihood: likelihood.boxed(), functions, sites }
+    }
+
+    /// The likelihood of Gaussian targets, by their noise; without noise for others.
+    pub fn gaussian(&self) -> Gaussian {
+        let mut likelihood = Gaussian::new(1.0);
+        likelihood.noise.put_internal(&[self.likelihood.noise().unwrap_or_default()]);
+        likelihood
     }
 }
 

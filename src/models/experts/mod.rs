@@ -34,6 +34,7 @@ use crate::models::blueprint::Blueprint;
 use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
+use crate::models::neighbours::{nearest, scaled};
 pub use crate::models::parts::federation::{Algorithm, Federation};
 use crate::models::parts::{Crew, Data, OfParts, Parts, Question, Shards, SharedRows, whole};
 use crate::models::posterior::{Posterior, SavedPosterior};
@@ -267,6 +268,26 @@ impl GpModel for Experts {
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
         rounds::train(self, training, observers)
+    }
+
+    /// Each new row belongs to the expert that has the row nearest to it.
+    fn updated(&self, compute: Compute, data: &Observations, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+        if self.parts.own_rows().is_some() || self.parts.len() != self.parts.own().len() {
+            return Ok(None);
+        }
+        let scope = Scope::new(compute)?;
+        let places =
+            |rows: &Observations| scaled(&self.prior().kernel, &scope, &scope.matrix(&rows.x, rows.n(), rows.d));
+        let ((known, p), (new, _)) = (places(data)?, places(more)?);
+        let mut owners = vec![0; data.n()];
+        for (expert, rows) in self.parts().iter().enumerate() {
+            rows.iter().for_each(|row| owners[*row] = expert);
+        }
+        let mut parts = self.parts().to_vec();
+        let found = nearest(&new, &known, p, 1);
+        (0..more.n()).for_each(|k| parts[owners[found.of(k)[0] as usize]].push(data.n() + k));
+        let grown = Self::new(self.shared.clone(), self.rule, parts, self.communication.to_vec())?;
+        Ok(Some(Box::new(Self { federation: self.federation.clone(), ..grown })))
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

@@ -151,12 +151,17 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// What factorisations and solves report.
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>>;
 
-    /// The model given more rows, if its parameters hold all that it knows of the rows before; none for models whose
-    /// [posterior](Posterior::updated) holds it.
+    /// The model given more rows after those of `data`, if it changes by them: its parameters hold what it knows of
+    /// the rows before, or it shares them out. None for models whose [posterior](Posterior::updated) alone changes.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when the columns differ, and what factorisations report.
-    fn updated(&self, _compute: Compute, _more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+    fn updated(
+        &self,
+        _compute: Compute,
+        _data: &Observations,
+        _more: &Observations,
+    ) -> Result<Option<Box<dyn GpModel>>> {
         Ok(None)
     }
 

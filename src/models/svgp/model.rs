@@ -63,7 +63,7 @@ impl GpModel for Svgp {
         Some(self)
     }
 
-    fn updated(&self, compute: Compute, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+    fn updated(&self, compute: Compute, _data: &Observations, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
         Ok(Some(Box::new(Self::updated(self, compute, more)?)))
     }
 

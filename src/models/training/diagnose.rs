@@ -47,10 +47,10 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     if !unlearned.is_empty() {
         let text = format!(
             "{} stayed as before: gradients hold the actions of a policy fixed. Fix what is not to be learned, or \
-             differentiate the solve (`Differentiation::Unrolled`)",
+             differentiate the solve",
             unlearned.join(", ")
         );
-        found.push(text.into());
+        found.push(Advice::from(text).about("CagpOptions::unrolled"));
     }
     let mean = data.y.iter().sum::<f64>() / data.n() as f64;
     let variance = data.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / data.n() as f64;

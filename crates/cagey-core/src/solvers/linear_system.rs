@@ -37,17 +37,41 @@ pub trait LinearSystem: LinearOperator + Debug {
     /// The scope of all tensors.
     fn scope(&self) -> &Scope;
 
-    /// K̂V `[n, t]` for `v [n, t]`.
+    /// KV `[n, t]` for `v [n, t]`.
     ///
     /// # Errors
     /// What the kernel reports.
-    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
+    fn covariance_times(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
 
     /// NV `[n, t]`.
     ///
     /// # Errors
     /// As [`product`](Self::product).
     fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
+
+    /// K̂V `[n, t]`.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.covariance_times(v)? + self.noise_times(v)?)
+    }
+
+    /// The part of actions `s [n, t]` that a solve may take: all of it, unless N has an inverse in a subspace only.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn within(&self, s: Tensor<2>) -> Result<Tensor<2>> {
+        Ok(s)
+    }
+
+    /// A residual `r [n, 1]` without what no such action can see: NN⁻¹r.
+    ///
+    /// # Errors
+    /// As [`within`](Self::within).
+    fn visible(&self, r: Tensor<2>) -> Result<Tensor<2>> {
+        Ok(r)
+    }
 
     /// N⁻¹V `[n, t]`.
     ///
@@ -124,8 +148,8 @@ impl LinearSystem for System<'_> {
         self.matrix.scope()
     }
 
-    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        Ok(self.matrix.covariance().times(v)? + self.noise_times(v)?)
+    fn covariance_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        self.matrix.covariance().times(v)
     }
 
     fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {

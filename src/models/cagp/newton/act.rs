@@ -91,7 +91,7 @@ impl Problem<'_> {
                 Some((near, inner)) => near.preconditioned(inner, &step.sites, &s)?,
                 None => {
                     let system = Linearised::new(self.wide, &step.sites, &step.from.above);
-                    let state = State { system: &system, space, gradient: &s };
+                    let state = State { system: &system, sites: &step.sites, space, gradient: &s };
                     let Some(block) = actor.next(&state, 1)? else { return Ok(Some(Stop::Exhausted)) };
                     to_f64(block.transpose())?
                 }

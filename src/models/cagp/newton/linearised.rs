@@ -6,7 +6,7 @@ use super::sites::Sites;
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::models::Batch;
-use crate::models::cagp::evaluation::Evaluation;
+use crate::models::cagp::evaluation::{Evaluation, Noisy};
 use crate::models::cagp::products::{among, joined, times};
 use crate::models::prior::repeated;
 use crate::scope::{Scope, to_f64};
@@ -20,15 +20,21 @@ use crate::solvers::{LinearOperator, LinearSystem, NoisyCovariance};
 #[derive(Debug)]
 pub(in crate::models::cagp) struct Linearised<'a> {
     at: Evaluation<'a>,
-    sites: &'a Sites,
+    /// The diagonal of W⁻¹ `[L n, 1]`.
+    spread: Tensor<2>,
     right: Tensor<2>,
 }
 
 impl<'a> Linearised<'a> {
     /// At sites with these f − m, for a model in a wide scope.
-    pub fn new(at: Evaluation<'a>, sites: &'a Sites, above: &[f64]) -> Self {
+    pub fn new(at: Evaluation<'a>, sites: &Sites, above: &[f64]) -> Self {
         let right = sites.targets(above);
-        Self { at, sites, right: at.scope.matrix(&right, right.len(), 1) }
+        Self { at, spread: Noisy::of(at.scope, sites).spread, right: at.scope.matrix(&right, right.len(), 1) }
+    }
+
+    /// At sites that are part of a graph, for prior means `[L n, 1]`.
+    pub fn of(at: Evaluation<'a>, Noisy { targets, spread }: Noisy, means: &Tensor<2>) -> Self {
+        Self { at, spread, right: targets - means.clone() }
     }
 
     /// A scope and a batch for such a model.
@@ -46,17 +52,30 @@ impl<'a> Linearised<'a> {
         self.at.priors.iter().map(of).collect()
     }
 
-    /// A function of columns `[L n]`, applied to each of them.
-    fn each(&self, v: &Tensor<2>, of: impl Fn(&[f64]) -> Vec<f64>) -> Result<Tensor<2>> {
-        let [n, t] = v.dims();
-        let columns: Vec<f64> = to_f64(v.clone().transpose())?.chunks(n).flat_map(of).collect();
-        Ok(self.at.scope.matrix(&columns, t, n).transpose())
+    /// Columns `[L n, t]` with a dimension for the latent functions `[L, n, t]`.
+    fn by_function(&self, columns: Tensor<2>) -> Tensor<3> {
+        let [all, t] = columns.dims();
+        let latents = self.at.functions.0;
+        columns.reshape([latents, all / latents, t])
+    }
+
+    /// Columns of which each belongs to one latent function: that for which it promises most.
+    fn of_one_function(&self, s: Tensor<2>) -> Result<Tensor<2>> {
+        let ([all, t], latents) = (s.dims(), self.at.functions.0);
+        let promise = self.by_function(s.clone().detach().powi_scalar(2) * self.spread.clone().detach());
+        let promise = to_f64(promise.sum_dim(1))?;
+        let best = |column: usize| {
+            (0..latents).max_by(|a, b| promise[a * t + column].total_cmp(&promise[b * t + column])).unwrap_or(0)
+        };
+        let n = all / latents;
+        let own: Vec<f64> = (0..all * t).map(|e| f64::from(e / t / n == best(e % t))).collect();
+        Ok(s * self.at.scope.matrix(&own, all, t))
     }
 }
 
 impl LinearOperator for Linearised<'_> {
     fn order(&self) -> usize {
-        self.sites.f.len()
+        self.right.dims()[0]
     }
 
     fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
@@ -70,16 +89,40 @@ impl LinearSystem for Linearised<'_> {
         self.at.scope
     }
 
-    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        Ok(times(&self.at, &Basis::dense(v.clone()))? + self.noise_times(v)?)
+    fn covariance_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        times(&self.at, &Basis::dense(v.clone()))
     }
 
     fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        self.each(v, |v| self.sites.spread(v))
+        Ok(self.spread.clone() * v.clone())
     }
 
     fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        self.each(v, |v| self.sites.curved(v))
+        if !self.at.functions.1 {
+            return Ok(v.clone() / self.spread.clone());
+        }
+        let (d, v, shape) = (self.by_function(self.spread.clone().recip()), self.by_function(v.clone()), v.dims());
+        // Differences keep their digits even if one class has all of the probability.
+        let others = v.clone().unsqueeze_dim::<4>(1) - v.unsqueeze_dim::<4>(0);
+        let lost = (others * d.clone().unsqueeze_dim::<4>(0)).sum_dim(1).squeeze_dim::<3>(1);
+        Ok((d.clone() * lost / d.sum_dim(0)).reshape(shape))
+    }
+
+    /// For classes the part that sums to 0 in each row, otherwise that of one latent function.
+    fn within(&self, s: Tensor<2>) -> Result<Tensor<2>> {
+        match self.at.functions {
+            (1, _) => Ok(s),
+            (_, false) => self.of_one_function(s),
+            (_, true) => {
+                let (d, shape) = (self.by_function(self.spread.clone().recip()), s.dims());
+                let s = self.by_function(s);
+                Ok((s.clone() - d.clone() / d.sum_dim(0) * s.sum_dim(0)).reshape(shape))
+            }
+        }
+    }
+
+    fn visible(&self, r: Tensor<2>) -> Result<Tensor<2>> {
+        if self.at.functions.1 { self.noise_times(&self.noise_solve(&r)?) } else { Ok(r) }
     }
 
     fn right_hand_side(&self) -> &Tensor<2> {
@@ -119,6 +162,7 @@ impl Columns for Linearised<'_> {
 /// The state of a step, with the gradient of the log posterior.
 pub(super) struct State<'a> {
     pub system: &'a Linearised<'a>,
+    pub sites: &'a Sites,
     pub space: &'a Space,
     pub gradient: &'a [f64],
 }
@@ -145,7 +189,7 @@ impl SolveState for State<'_> {
     }
 
     fn residual(&self) -> Result<Tensor<2>> {
-        Ok(self.tensor(&self.system.sites.spread(self.gradient)))
+        Ok(self.tensor(&self.sites.spread(self.gradient)))
     }
 
     fn gradient(&self) -> Result<Tensor<2>> {
@@ -164,7 +208,7 @@ impl SolveState for State<'_> {
         let mut products = self.columns(&self.space.products, first, count)?;
         let actions = self.columns(&self.space.actions, first, count)?;
         for (products, s) in products.chunks_mut(self.space.n).zip(actions.chunks(self.space.n)) {
-            products.iter_mut().zip(self.system.sites.spread(s)).for_each(|(product, noise)| *product += noise);
+            products.iter_mut().zip(self.sites.spread(s)).for_each(|(product, noise)| *product += noise);
         }
         Ok(self.tensor(&products))
     }

@@ -16,7 +16,9 @@
 //! likelihood is not log-concave, W is its Fisher information, and the bound still holds.
 
 mod act;
+mod derivatives;
 mod fixed;
+mod graph;
 mod linearised;
 mod low_rank;
 mod observed;
@@ -27,6 +29,8 @@ mod space;
 mod unrolled;
 
 pub(super) use fixed::Fixed;
+pub use graph::NewtonGraph;
+pub(super) use graph::climb;
 pub(super) use linearised::Linearised;
 pub(super) use observed::Observed;
 pub use options::{Compression, NewtonOptions, NewtonReport, Stopping};

@@ -8,20 +8,16 @@
 //! `(I + T (M − SᵀDT)⁻¹SᵀD)(Φ(f) − f)` to f. Its derivative in parameters, at the fixed point, is that of the fixed
 //! point itself.
 
-use std::sync::Arc;
-
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use faer::MatRef;
 use faer::linalg::solvers::DenseSolveCore;
 
-use super::sites::{Sites, of_row};
+use super::derivatives::Derivatives;
+use super::sites::Sites;
 use crate::error::Result;
-use crate::likelihoods::{Density, Row};
 use crate::linalg::dense::registers;
-use crate::linalg::host::{HostOp, Vjp, apply2};
-use crate::linalg::real::{narrowed, widened};
 use crate::linalg::{cholesky, cholesky_solve};
-use crate::models::cagp::evaluation::{Evaluation, Noisy, checked_rows};
+use crate::models::cagp::evaluation::{Evaluation, Noisy};
 use crate::models::cagp::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
@@ -33,9 +29,7 @@ const NEAR: f64 = 1e-2;
 /// The system of given actions.
 pub(in crate::models::cagp) struct Unrolled<'a> {
     scope: &'a Scope,
-    likelihood: Derivatives,
-    /// The likelihood's own parameters.
-    own: Tensor<1>,
+    derivatives: Derivatives,
     /// S in the wide type.
     s: Basis,
     /// T in the wide type `[L n, i]`.
@@ -50,17 +44,9 @@ impl<'a> Unrolled<'a> {
     /// From S and K S.
     pub fn new(at: &Evaluation<'a>, s: &Basis, ks: &Tensor<2>) -> Result<Self> {
         let (scope, wide) = (at.scope, at.scope.wide());
-        let own: Vec<Tensor<1>> = at.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-        let count = own.iter().map(|own| own.dims()[0]).sum();
-        let none = || Tensor::zeros([1], (scope.device(), wide));
         Ok(Self {
             scope,
-            likelihood: Derivatives {
-                density: at.likelihood.density(),
-                rows: checked_rows(at.likelihood, at.batch)?,
-                own: count,
-            },
-            own: if own.is_empty() { none() } else { Tensor::cat(own, 0) },
+            derivatives: Derivatives::new(at)?,
             s: s.cast(wide)?,
             products: ks.clone().cast(wide),
             gram: products::gram(s, ks, wide)?,
@@ -74,18 +60,13 @@ impl<'a> Unrolled<'a> {
         for _ in 0..steps {
             f = self.step(f)?;
         }
-        Ok(Noisy::new(f.clone(), self.derivatives(f)?))
-    }
-
-    /// Gradient and curvature `[2, L n]` at latent values `[L n]`.
-    fn derivatives(&self, f: Tensor<1>) -> Result<Tensor<2>> {
-        apply2(self.likelihood.clone(), f, self.own.clone())
+        Ok(Noisy::new(f.clone(), self.derivatives.at(f)?))
     }
 
     /// The latent values after a step from `f` `[L n]`.
     fn step(&self, f: Tensor<1>) -> Result<Tensor<1>> {
         let Self { s, products, gram, mean, .. } = self;
-        let derivatives = self.derivatives(f.clone())?;
+        let derivatives = self.derivatives.at(f.clone())?;
         let Noisy { targets, spread } = Noisy::new(f.clone(), derivatives.clone());
         let f = f.unsqueeze_dim::<2>(1);
         let [noise, _] = products::noise(s, &spread)?;
@@ -108,11 +89,10 @@ impl<'a> Unrolled<'a> {
 
     /// D, row by row `[L L, n]`.
     fn bends(&self, f: &[f64], residual: &[f64]) -> Tensor<2> {
-        let Derivatives { density, rows, .. } = &self.likelihood;
-        let (n, latents) = (rows.len(), density.latents());
-        let d = Sites::at(&**density, rows, f.to_vec()).curvature;
+        let (d, latents) = (self.derivatives.sites(f.to_vec()).curvature, self.derivatives.latents());
+        let n = f.len() / latents;
         // Where W is the density's own curvature, actions see nothing of the rest.
-        let rest = if density.is_log_concave() { 0.0 } else { 1.0 };
+        let rest = if self.derivatives.is_log_concave() { 0.0 } else { 1.0 };
         let mut all = Vec::with_capacity(latents * f.len());
         for l in 0..latents {
             let own = l * n..(l + 1) * n;
@@ -121,7 +101,7 @@ impl<'a> Unrolled<'a> {
                 grad[i] = rest / d[i];
                 grad[f.len() + i] = -residual[i] / d[i].powi(2);
             }
-            let (mut slopes, _) = self.likelihood.slopes(f, &grad);
+            let (mut slopes, _) = self.derivatives.slopes(f, &grad);
             slopes[own].iter_mut().for_each(|slope| *slope += rest);
             all.extend(slopes);
         }
@@ -146,60 +126,4 @@ fn bent(bends: &Tensor<2>, x: Tensor<2>) -> Tensor<2> {
         |l: usize, k: usize| bends.clone().narrow(0, l * latents + k, 1).transpose() * x.clone().narrow(0, k * n, n);
     let row = |l: usize| (1..latents).fold(of(l, 0), |sum, k| sum + of(l, k));
     Tensor::cat((0..latents).map(row).collect(), 0)
-}
-
-/// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`. Differentiable in `f` and in the likelihood's own
-/// parameters, of which there are `own` and whose values are in `density`.
-#[derive(Clone)]
-struct Derivatives {
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
-    own: usize,
-}
-
-impl HostOp<2> for Derivatives {
-    fn forward(self: Arc<Self>, [f, _]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (dtype, f) = (f.dtype(), widened(f)?);
-        let Sites { f, gradient, curvature, .. } = Sites::at(&*self.density, &self.rows, f);
-        let shape = [2, f.len()];
-        let vjp = move |grad, _needs: [bool; 2]| {
-            let (in_f, own) = self.slopes(&f, &widened(grad)?);
-            let (all, count) = (in_f.len(), own.len());
-            Ok([Some(narrowed(in_f, &[all], dtype)), Some(narrowed(own, &[count], dtype))])
-        };
-        Ok((narrowed([gradient, curvature].concat(), &shape, dtype), Box::new(vjp)))
-    }
-}
-
-impl Derivatives {
-    /// Slopes in f, and in the likelihood's own parameters.
-    fn slopes(&self, f: &[f64], grad: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let (n, latents) = (self.rows.len(), self.density.latents());
-        let (in_gradient, in_curvature) = grad.split_at(f.len());
-        let (mut in_f, mut own, mut values) = (vec![0.0; f.len()], vec![0.0; self.own], Vec::new());
-        let (mut first, mut hessian) = (vec![0.0; latents], vec![0.0; latents * latents]);
-        let (mut weights, mut slopes) = (vec![0.0; latents * latents], vec![0.0; latents]);
-        for (i, row) in self.rows.iter().enumerate() {
-            let f = of_row(f, i, n, &mut values);
-            let mut pull: Vec<f64> = in_gradient.iter().skip(i).step_by(n).copied().collect();
-            let bend = in_curvature.iter().skip(i).step_by(n);
-            slopes.fill(0.0);
-            if self.density.is_centred() {
-                // The curvatures are probabilities, whose derivatives are minus those of the gradient.
-                pull.iter_mut().zip(bend).for_each(|(pull, bend)| *pull -= bend);
-            } else {
-                weights.iter_mut().step_by(latents + 1).zip(bend).for_each(|(weight, bend)| *weight = *bend);
-                self.density.add_curvature_slopes(*row, f, &weights, &mut slopes, &mut own);
-            }
-            self.density.derivatives(*row, f, &mut first, &mut hessian);
-            if self.own > 0 {
-                self.density.add_pull_slopes(*row, f, &pull, &mut own);
-            }
-            for (l, row) in hessian.chunks_exact(latents).enumerate() {
-                in_f[l * n + i] = slopes[l] + row.iter().zip(&pull).map(|(h, pull)| h * pull).sum::<f64>();
-            }
-        }
-        own.resize(self.own.max(1), 0.0);
-        (in_f, own)
-    }
 }

@@ -14,6 +14,7 @@
 //! actions are plain numbers, and a batch form at fixed S gives the gradients ("detached").
 
 mod options;
+mod recycled;
 mod run;
 
 use std::ops::ControlFlow;
@@ -21,6 +22,7 @@ use std::ops::ControlFlow;
 use burn::tensor::Tensor;
 
 pub use options::{IterGpOptions, SolveReport, Stop};
+pub use recycled::Recycled;
 
 pub use super::basis::Basis;
 pub use super::linear_system::{LinearSystem, System};

@@ -8,7 +8,7 @@ use super::{Basis, IterGpOptions, LinearSystem, Solve, SolveObserver, SolveRepor
 use crate::error::{Error, Result};
 use crate::linalg::{cholesky, cholesky_solve, solve_lower, solve_lower_transposed};
 use crate::scope::{Scope, to_f64};
-use crate::solvers::policies::{Policy, SolveState};
+use crate::solvers::policies::{Actor, Policy, SolveState};
 
 /// A running solve.
 pub struct Run<'a> {
@@ -16,7 +16,10 @@ pub struct Run<'a> {
     /// Actions of an earlier solve.
     old: Basis,
     actions: Basis,
+    /// K̂S.
     products: Basis,
+    /// KS, if later systems need it.
+    covariances: Option<Basis>,
     /// For old and new actions together; none before the first action.
     small: Option<Small>,
     residual: Tensor<2>,
@@ -39,6 +42,7 @@ impl<'a> Run<'a> {
             old: Basis::default(),
             actions: Basis::default(),
             products: Basis::default(),
+            covariances: None,
             small: None,
             residual: system.right_hand_side().clone(),
             dtype,
@@ -54,18 +58,51 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
+    /// The solution of a system in the span of actions S with known products KS, which keeps the products of new ones.
+    pub fn recycled(system: &'a dyn LinearSystem, actions: Basis, covariances: Basis) -> Result<Self> {
+        let mut run = Self::new(system, None)?;
+        if !actions.is_empty() {
+            let s = actions.clone().into_dense()?;
+            let products = covariances.clone().into_dense()? + system.noise_times(&s)?;
+            let gram = s.clone().transpose().matmul(products.clone()).cast(run.dtype);
+            let factor = cholesky((gram.clone() + gram.transpose()) * 0.5, "SᵀK̂S of earlier actions")?;
+            let projected = s.transpose().matmul(system.right_hand_side().clone()).cast(run.dtype);
+            let coefficients = cholesky_solve(factor.clone(), projected)?;
+            run.residual = run.residual - products.clone().matmul(coefficients.clone().cast(products.dtype()));
+            run.products = Basis::dense(products);
+            run.small = Some(Small { factor, coefficients });
+        }
+        Ok(Self { actions, covariances: Some(covariances), ..run })
+    }
+
+    /// The most actions that the options and the order of the system leave.
+    fn budget(&self, options: &IterGpOptions) -> usize {
+        options.actions.min(self.system.order().saturating_sub(self.old.len()))
+    }
+
     /// Takes actions until one of the conditions ends the solve.
     pub fn solve(
         mut self,
         policy: &dyn Policy,
         options: &IterGpOptions,
-        mut observer: Option<&mut dyn SolveObserver>,
+        observer: Option<&mut dyn SolveObserver>,
     ) -> Result<Solve> {
+        let mut actor = policy.start(self.system, self.budget(options))?;
+        let stop = self.take(&mut *actor, policy.orthogonal(), options, observer)?;
+        Ok(self.finish(stop)?.0)
+    }
+
+    /// The same by an actor that has started.
+    pub fn take(
+        &mut self,
+        actor: &mut dyn Actor,
+        orthogonal: bool,
+        options: &IterGpOptions,
+        mut observer: Option<&mut dyn SolveObserver>,
+    ) -> Result<Stop> {
         let scale = norm(self.system.right_hand_side())?;
         let target = options.absolute.max(options.relative * scale);
-        let budget = options.actions.min(self.system.order().saturating_sub(self.old.len()));
-        let mut actor = policy.start(self.system, budget)?;
-        let orthogonal = policy.orthogonal();
+        let budget = self.budget(options);
         let stop = loop {
             if self.small.is_some() && norm(&self.residual)? < target {
                 break Stop::Converged;
@@ -75,7 +112,7 @@ impl<'a> Run<'a> {
                 break Stop::Budget;
             }
             let most = if orthogonal { 1 } else { options.block.clamp(1, left) };
-            let Some(block) = actor.next(&self, most)? else { break Stop::Exhausted };
+            let Some(block) = actor.next(self, most)? else { break Stop::Exhausted };
             let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
                 // A zero right-hand side leaves no residual to choose an action from: the average of all rows is as
@@ -100,16 +137,18 @@ impl<'a> Run<'a> {
                 break Stop::Dependent;
             }
         };
-        self.finish(stop, scale)
+        Ok(stop)
     }
 
-    fn finish(self, stop: Stop, scale: f64) -> Result<Solve> {
+    /// The solution, and KS if it was kept.
+    pub fn finish(self, stop: Stop) -> Result<(Solve, Option<Basis>)> {
         let Some(Small { factor, coefficients }) = self.small else {
             return Err(Error::Usage(format!(
                 "the solve of order {} took no action ({stop}): a computation-aware posterior needs at least one",
                 self.system.order()
             )));
         };
+        let scale = norm(self.system.right_hand_side())?;
         let residual = match (self.old.len(), self.actions.is_empty()) {
             (0, false) => {
                 let v = coefficients.clone().detach();
@@ -118,13 +157,14 @@ impl<'a> Run<'a> {
             _ => norm(&self.residual)?,
         };
         let report = SolveReport { stop, actions: self.actions.len(), residual, scale };
-        Ok(Solve { earlier: self.old, actions: self.actions, products: self.products, factor, coefficients, report })
+        let Self { old: earlier, actions, products, covariances, .. } = self;
+        Ok((Solve { earlier, actions, products, factor, coefficients, report }, covariances))
     }
 
-    /// Scales columns to unit length, up to the first that is zero. If the policy asks for it, makes them orthogonal to
+    /// Scales what the system takes of columns to unit length, up to the first that is zero. If the policy asks for it, makes them orthogonal to
     /// the earlier actions. Neither changes a span. None when only rounding errors are left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
-        let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
+        let Some(mut block) = unit(self.system.within(block)?, self.dtype)? else { return Ok(None) };
         if orthogonal && self.small.is_some() {
             let all = self.all();
             let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
@@ -145,7 +185,11 @@ impl<'a> Run<'a> {
     fn absorb(&mut self, block: Tensor<2>, observed: bool) -> Result<Absorbed> {
         let t = block.dims()[1];
         let dtype = self.dtype;
-        let z = self.system.product(&block)?;
+        let known = self.covariances.is_some().then(|| self.system.covariance_times(&block)).transpose()?;
+        let z = match &known {
+            Some(known) => known.clone() + self.system.noise_times(&block)?,
+            None => self.system.product(&block)?,
+        };
         let gram = block.clone().transpose().matmul(z.clone()).cast(dtype);
         let gram = (gram.clone() + gram.transpose()) * 0.5;
         let crossed = match &self.small {
@@ -165,6 +209,9 @@ impl<'a> Run<'a> {
         }
         let first = |matrix: Tensor<2>| if kept == t { matrix } else { matrix.narrow(1, 0, kept) };
         let (block, z) = (first(block), first(z));
+        if let (Some(all), Some(known)) = (&mut self.covariances, known) {
+            all.push(first(known));
+        }
         let corner = first(schur).narrow(0, 0, kept);
         let corner = if kept == 1 { corner.sqrt() } else { cholesky(corner, "the Schur complement of SᵀK̂S")? };
         let alpha = block.clone().transpose().matmul(self.residual.clone()).cast(dtype);
@@ -238,7 +285,7 @@ impl SolveState for Run<'_> {
     }
 
     fn residual(&self) -> Result<Tensor<2>> {
-        Ok(self.residual.clone())
+        self.system.visible(self.residual.clone())
     }
 
     fn taken(&self) -> usize {

@@ -1,0 +1,125 @@
+//! Newton's method for a policy as one tensor graph, on any device.
+//!
+//! Its steps are those of [`Problem`](super::Problem), which searches on the host in f64: each solves in the span of
+//! the earlier actions and of new ones, and is halved while the log posterior falls. Here actions, products, solves and
+//! sites are tensors, so that a gradient goes through all of them: through sites into later actions, too. Lengths of
+//! steps are plain numbers.
+
+use burn::tensor::Tensor;
+
+use super::derivatives::Derivatives;
+use super::linearised::Linearised;
+use super::observed::Observed;
+use super::options::{NewtonOptions, NewtonReport};
+use super::sites::largest;
+use super::solve::{HALVINGS, ROUNDING, norm};
+use crate::error::Result;
+use crate::linalg::real::dot;
+use crate::models::cagp::SiteRule;
+use crate::models::cagp::evaluation::{Evaluation, Noisy};
+use crate::scope::to_f64;
+use crate::solvers::Policy;
+use crate::solvers::itergp::{IterGpOptions, Recycled, Stop};
+
+/// Where Newton's method ends, in the scope's wide type. In a training scope it is differentiable.
+#[derive(Debug, Clone)]
+pub struct NewtonGraph {
+    /// The actions S `[L n, i]`, with unit columns.
+    pub actions: Tensor<2>,
+    /// K S `[L n, i]`.
+    pub products: Tensor<2>,
+    /// The latent mean f `[L n]`.
+    pub latent: Tensor<1>,
+    /// Gradient and curvature of the log density there `[2, L n]`.
+    pub derivatives: Tensor<2>,
+    /// What it reached.
+    pub report: NewtonReport,
+}
+
+impl NewtonGraph {
+    /// The pseudo-targets at the latent mean.
+    pub(in crate::models::cagp) fn sites(&self) -> Noisy {
+        Noisy::new(self.latent.clone(), self.derivatives.clone())
+    }
+}
+
+/// Takes steps from the prior mean, with at most `budget` actions in all, for a model in a wide scope.
+///
+/// # Errors
+/// [`NotFinite`](crate::Error::NotFinite) when values are not finite, and what the policy and products report.
+pub(in crate::models::cagp) fn climb(
+    at: Evaluation,
+    policy: &dyn Policy,
+    options: NewtonOptions,
+    budget: usize,
+) -> Result<NewtonGraph> {
+    let observed = Observed::new(at, SiteRule::Mode, false)?;
+    let (derivatives, means) = (Derivatives::new(&at)?, at.means()?);
+    let latent = |above: &Tensor<2>| (means.clone() + above.clone()).squeeze_dim::<1>(1);
+    // f − m = K v and v = S a.
+    let [mut above, mut v] = [means.zeros_like(), means.zeros_like()];
+    let (mut recycled, mut steps, mut halvings, mut stop): (Option<Recycled>, _, _, _) = (None, 0, 0, Stop::Budget);
+    loop {
+        let f = latent(&above);
+        let found = derivatives.at(f.clone())?;
+        let ended = recycled.as_ref().filter(|_| steps == options.steps || stop == Stop::Converged);
+        if let Some(recycled) = ended {
+            let [gradient, v] = [found.clone().narrow(0, 0, 1).reshape([f.dims()[0], 1]), v].map(to_f64);
+            let (gradient, v) = (gradient?, v?);
+            let left: Vec<f64> = gradient.iter().zip(&v).map(|(g, v)| g - v).collect();
+            let (residual, scale, actions) = (norm(&left), norm(&gradient), recycled.actions().len());
+            let flat = derivatives.flat(&to_f64(f.clone())?);
+            let report = NewtonReport { stop, steps, halvings, actions, products: actions, residual, scale, flat };
+            let [actions, products] = [recycled.actions(), recycled.products()].map(|basis| basis.clone().into_dense());
+            return Ok(NewtonGraph { actions: actions?, products: products?, latent: f, derivatives: found, report });
+        }
+        let system = Linearised::of(at, Noisy::new(f, found), &means);
+        let recycled = match &mut recycled {
+            Some(recycled) => recycled,
+            none => none.insert(Recycled::new(&system, policy, budget)?),
+        };
+        let known = recycled.actions().len();
+        let more = options.per_step.min(budget - known);
+        let solve = recycled.solve(&system, &IterGpOptions::budget(more))?;
+        let to = solve.coefficients;
+        let along = [recycled.products().times(&to)? - above.clone(), recycled.actions().times(&to)? - v.clone()];
+        let Some((length, change)) = length(&observed, [&above, &v], along.each_ref())? else {
+            (stop, steps) = (Stop::Converged, steps + 1);
+            continue;
+        };
+        let [change_of_above, change_of_v] = along.map(|change| change * length);
+        (above, v) = (above + change_of_above, v + change_of_v);
+        (steps, halvings) = (steps + 1, halvings - length.log2() as usize);
+        let idle = recycled.actions().len() == known;
+        if idle && change <= options.settled {
+            stop = Stop::Converged;
+        }
+    }
+}
+
+/// The longest part of a step at which the log posterior does not fall, and the relative change of f by it; none if it
+/// falls at all of them.
+fn length(
+    observed: &Observed,
+    [above, v]: [&Tensor<2>; 2],
+    [along_above, along_v]: [&Tensor<2>; 2],
+) -> Result<Option<(f64, f64)>> {
+    let [above, v, along_above, along_v] = [above, v, along_above, along_v].map(|x| to_f64(x.clone()));
+    let (above, v, along_above, along_v) = (above?, v?, along_above?, along_v?);
+    let moved = |from: &[f64], by: &[f64], length: f64| -> Vec<f64> {
+        from.iter().zip(by).map(|(from, by)| from + length * by).collect()
+    };
+    let value = |length: f64| {
+        let (above, v) = (moved(&above, &along_above, length), moved(&v, &along_v, length));
+        observed.log_density(&observed.latent(&above)) - 0.5 * dot(&above, &v)
+    };
+    let now = value(0.0);
+    let least = now - ROUNDING * now.abs().max(1.0);
+    let lengths = (0..=HALVINGS as i32).map(|halvings| 0.5f64.powi(halvings));
+    let keeps = |length: &f64| {
+        let then = value(*length);
+        then >= least || (least.is_nan() && then.is_finite())
+    };
+    let size = largest(&along_above, 0.0) / largest(&above, 1.0);
+    Ok(lengths.into_iter().find(keeps).map(|length| (length, length * size)))
+}
