@@ -466,15 +466,18 @@ fn models_for_many_rows_have_the_weights_that_rows_set_apart_ask_for() {
     let data = rows(0, 400);
     // L-BFGS needs batches of all rows.
     let batches = Minibatches { size: 400, ..Minibatches::default() };
-    let model = NearestOptions::default().neighbours(12).batches(batches).into();
+    let model = NearestOptions::default().neighbours(25).batches(batches).into();
     let asked = Settings { kernel: OF_MODELS.into(), model, ..settings() };
     let run = |threads: usize| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| fit(&data, asked.clone(), &steps(4).seed(5)))
+        pool.install(|| fit(&data, asked.clone(), &steps(30).seed(5)))
     };
     let fitted = run(2);
     let names: Vec<String> = fitted.members().iter().map(Member::name).collect();
-    assert!(["nearest", "experts"].iter().all(|kind| names.contains(&format!("{kind} with matern32(ard)"))));
+    assert!(
+        ["nearest", "experts"].iter().all(|kind| names.contains(&format!("{kind} with matern32(ard)"))),
+        "{names:?}"
+    );
     let split = Split::random(400, 0.1, 5).unwrap();
     assert!(fitted.members().iter().all(|member| member.fitted.summary.rows == split.train.len()));
     let apart = data.subset(&split.test);
@@ -589,8 +592,11 @@ fn many_rows_of_classes_have_a_regression_of_labels_and_what_adds_to_it() {
     };
     assert!(right(&alone, &data) > -0.2);
     let (mixed, data) = of(2.0);
-    let kinds: Vec<&str> = mixed.members().iter().map(|member| member.fitted.settings.model.kind()).collect();
-    assert!(kinds.len() == 2 && kinds.contains(&"label-regression") && kinds.contains(&"svgp"), "{kinds:?}");
+    // One of them may say so little that it is left out.
+    let names = mixed.members().iter().map(Member::name).chain(mixed.summary.unheard.clone());
+    let mut kinds: Vec<String> = names.map(|name| name.split(' ').next().unwrap().to_string()).collect();
+    kinds.sort();
+    assert_eq!(kinds, ["label-regression", "svgp"]);
     assert!(mixed.summary.rows == 540 && right(&mixed, &data) > -1.2);
     // The 60 rows set apart are too few for a temperature.
     assert!(mixed.members().iter().all(|member| member.fitted.temperature.is_none()));

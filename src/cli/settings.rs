@@ -18,6 +18,7 @@ pub fn option(Setting { field, value }: &Setting) -> String {
     let own = field.rsplit("::").next().unwrap_or_default().replace('_', "-");
     let (name, value) = match (&**field, value.as_deref()) {
         ("CagpOptions::objective", value) => ("loss", value),
+        ("CagpOptions::unrolled", value) => ("unroll", value),
         ("CgGpOptions::rank", value) => ("rank", value),
         ("LabelRegressionOptions::rows", value) => ("most-rows", value),
         ("Compute::precision", value) => ("dtype", value),

@@ -100,8 +100,9 @@ fn few_rows_are_averaged_unless_something_else_is_asked() {
     let members = |table: &str, options: &[&str]| -> Vec<String> {
         let fit = ["fit", table, "-o", "a.cagey", "--json"];
         let found = folder.json(&[&fit[..], options].concat());
-        let name = |member: &serde_json::Value| member["kernel"].as_str().unwrap().to_string();
-        found["average"].as_array().map_or(Vec::new(), |all| all.iter().map(name).collect())
+        let name = |of: &serde_json::Value| of.as_str().unwrap().to_string();
+        let heard = found["average"].as_array().into_iter().flatten().map(|member| name(&member["kernel"]));
+        heard.chain(found["unheard"].as_array().into_iter().flatten().map(name)).collect()
     };
     let dated = members("dated.csv", &[]);
     assert!(!dated.is_empty() && dated.iter().all(|kernel| kernel.contains("wiener")), "{dated:?}");

@@ -111,6 +111,13 @@ fn more_computation_narrows_error_bars_without_a_training() {
     let fit = ["fit", "ok.csv", "--model", "cagp", "--actions", "4", "--steps", "3", "-o", "few.cagey"];
     folder.ok(&[&fit[..], &FIXED].concat());
     folder.ok(&["refine", "few.cagey", "--actions", "26", "-o", "all.cagey"]);
+    folder.ok(&["fit", "ok.csv", "--model", "cagp", "--actions", "auto", "--steps", "3", "-o", "auto.cagey"]);
+    folder.ok(&["predict", "auto.cagey", "ok.csv"]);
+    folder.fails(
+        2,
+        &["fit", "ok.csv", "--model", "cagp", "--actions", "none", "-o", "auto.cagey"],
+        &["`auto`", "1 to"],
+    );
     let split = |model: &str| {
         folder.ok(&["predict", model, "new.csv", "--latent", "--split", "-o", "p.csv"]);
         ["sd", "mathematical_sd", "computational_sd"].map(|name| folder.column("p.csv", name))
@@ -249,7 +256,13 @@ fn newtons_method_serves_every_command() {
         folder.ok(&["evaluate", "n.cagey", "kinds.csv"]);
     }
     folder.ok(&[&fit[..], &["--sites", "mode", "--steps", "5", "--exposure", "hours"]].concat());
-    folder.fails(2, &[&fit[..], &["--policy", "gradient", "--unroll", "1"]].concat(), &["--policy learned"]);
+    let auto = ["--policy", "gradient", "--actions", "auto", "--steps", "3"];
+    folder.ok(&[&fit[..], &auto, &["--exposure", "hours"]].concat());
+    let kinds = ["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"];
+    folder.fails(2, &[&kinds[..], &auto].concat(), &["choose a number of actions", "--actions"]);
+    let unrolled = ["--policy", "gradient", "--unroll", "3", "--actions", "6", "--steps", "3", "--exposure", "hours"];
+    folder.ok(&[&fit[..], &unrolled].concat());
+    folder.ok(&["predict", "n.cagey", "counts.csv"]);
     let policy = ["--policy", "gradient", "--actions", "12", "--steps", "3", "--exposure", "hours"];
     for how in [
         &["--newton-steps", "4", "--actions-per-step", "3", "--keep", "5"][..],
@@ -271,7 +284,7 @@ fn newtons_method_serves_every_command() {
     .concat();
     folder.fails(2, &[&gaussian[..], &["--policy", "cg", "--newton-steps", "3"]].concat(), &["than the Gaussian"]);
     folder.fails(2, &[&gaussian[..], &["--policy", "cg", "--unroll", "2"]].concat(), &["choose 1"]);
-    folder.fails(2, &[&gaussian[..], &["--unroll", "1"]].concat(), &["--unroll", "other policies"]);
+    folder.fails(2, &[&gaussian[..], &["--unroll", "1"]].concat(), &["--unroll", "another --policy"]);
     folder.ok(&[&gaussian[..], &["--policy", "cg", "--unroll", "1"]].concat());
     let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
     folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());

@@ -96,8 +96,8 @@ fn found(job: &Job<Options>, seed: u64, [rows, places, actions]: [usize; 3]) -> 
         Box::new(PseudoInput::new(&random, COLUMNS)?),
         Box::new(PseudoInput::new(&promising, COLUMNS)?),
     ];
-    let score = |rule: &Box<dyn Policy>| {
-        let said = first.compute_more(&**rule, &IterGpOptions::budget(half), None)?.0.predict(free)?;
+    let score = |rule: &dyn Policy| {
+        let said = first.compute_more(rule, &IterGpOptions::budget(half), None)?.0.predict(free)?;
         let chosen = best(&bound(&said), 1)[0];
         let off = |of: &dyn Fn(&Marginals, usize) -> f64| {
             let squares = near.iter().map(|place| (of(&said, *place) - of(&exact, *place)).powi(2));
@@ -106,5 +106,5 @@ fn found(job: &Job<Options>, seed: u64, [rows, places, actions]: [usize; 3]) -> 
         let (mean, deviation) = (off(&|said, at| said.mean[at]), off(&|said, at| said.variance[at].sqrt()));
         Ok([values[chosen] - least, mean, deviation])
     };
-    rules.iter().map(score).collect()
+    rules.iter().map(|rule| score(&**rule)).collect()
 }

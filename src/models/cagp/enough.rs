@@ -2,13 +2,15 @@
 
 use super::{CagpPosterior, EXACT_ROWS};
 use crate::error::{Error, Result};
+use crate::likelihoods::Likelihood;
 use crate::models::cagp::IterativeCagp;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::nearest::NearestGp;
 use crate::models::posterior::{ComputationAware, Posterior, Uncertainty};
-use crate::solvers::itergp::{IterGpOptions, Stop};
-use crate::solvers::policies::Residual;
+use crate::solvers::Probes;
+use crate::solvers::itergp::IterGpOptions;
+use crate::solvers::policies::{Policy, PseudoInput, Random};
 
 /// Rows of the data at which variances are compared.
 const ROWS: usize = 200;
@@ -20,9 +22,24 @@ const COLUMNS: usize = 64;
 const MOST: usize = 8192;
 const NUMBERS: usize = 1 << 28;
 
+/// Multiples of it leave rows of all parts of a table at any time.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
 /// Nearest rows that stand for all where these are too many. They leave a variance that is hardly above that of all
 /// rows, and never below it.
 const NEAREST: usize = 256;
+
+/// Refuses models whose mathematical variance is not known.
+pub(super) fn check(likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
+    if likelihood.latents() == 1 && (rows <= EXACT_ROWS || likelihood.noise().is_some()) {
+        return Ok(());
+    }
+    let problem = format!(
+        "what computation could still gain is known for one latent function, and for other targets than Gaussian ones \
+         up to {EXACT_ROWS} rows: choose a number of actions"
+    );
+    Err(Error::Usage(problem).about("CagpOptions::actions"))
+}
 
 impl CagpPosterior {
     /// The posterior with further actions, until the computational variance is at most this share of the mathematical
@@ -36,13 +53,7 @@ impl CagpPosterior {
     /// [`Error::Usage`] for several latent functions, and for more rows with another likelihood than the Gaussian.
     pub fn until(self, share: f64) -> Result<Self> {
         let (n, gaussian) = (self.data.n(), self.of.likelihood.noise().is_some());
-        if self.of.functions.0 > 1 || (n > EXACT_ROWS && !gaussian) {
-            let problem = format!(
-                "the mathematical variance is known for one latent function, and for other targets than Gaussian ones \
-                 up to {EXACT_ROWS} rows: choose a number of actions"
-            );
-            return Err(Error::Usage(problem).about("CagpOptions::actions"));
-        }
+        check(&*self.of.likelihood, n)?;
         let rows: Vec<usize> = (0..n.min(ROWS)).map(|k| k * n / n.min(ROWS)).collect();
         let rows = self.data.gather(&rows)?;
         let x = &rows.x;
@@ -50,14 +61,37 @@ impl CagpPosterior {
         let (mut grown, most) = (self, n.min(MOST).min(NUMBERS / n));
         while grown.actions() < most && grown.share(x, &mathematical)? > share {
             let more = COLUMNS.max(grown.actions() / 4).min(most - grown.actions());
-            let (next, stop) = grown.grown(more)?;
-            let ended = next.actions() == grown.actions() || stop == Some(Stop::Dependent);
+            let next = match gaussian {
+                true => grown.wider(more)?,
+                false => IterativeCagp::refined(&grown, more)?,
+            };
+            let ended = next.actions() == grown.actions();
             grown = next;
             if ended {
                 break;
             }
         }
         Ok(grown)
+    }
+
+    /// With so many further actions, as far as they are new: covariances with rows all over the data, which explain
+    /// most, and random ones where those of smooth kernels no longer differ by more than rounding. Residuals would end
+    /// with the mean, whose uncertainty is not all.
+    fn wider(&self, count: usize) -> Result<Self> {
+        let (n, first) = (self.data.n(), self.actions());
+        let place = |k: usize| ((k as f64 * GOLDEN).fract() * n as f64) as usize;
+        let rows: Vec<usize> = (first..first + count).map(|k| place(k).min(n - 1)).collect();
+        let places = PseudoInput::new(&self.data.gather(&rows)?.x, self.data.d)?;
+        let random = Random { probes: Probes::Gaussian, seed: first as u64 };
+        let mut all = self.clone();
+        for policy in [&places as &dyn Policy, &random] {
+            let left = first + count - all.actions();
+            if left > 0 {
+                let (grown, report) = all.compute_more(policy, &IterGpOptions::budget(left), None)?;
+                all = Self { report: Some(report), ..grown };
+            }
+        }
+        Ok(all)
     }
 
     /// Computational over mathematical variance, summed over some rows.
@@ -75,14 +109,5 @@ impl CagpPosterior {
         let likelihood = self.of.gaussian();
         let nearest = NearestGp { prior: self.prior().clone(), likelihood, neighbours: NEAREST, trained: NEAREST };
         Ok(nearest.condition(self.compute, self.data.clone())?.predict(x)?.variance)
-    }
-
-    /// With at most so many further actions, and why there are no more.
-    pub(super) fn grown(&self, more: usize) -> Result<(Self, Option<Stop>)> {
-        if self.of.likelihood.noise().is_none() {
-            return Ok((IterativeCagp::refined(self, more)?, None));
-        }
-        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(more), None)?;
-        Ok((Self { report: Some(report), ..posterior }, Some(report.stop)))
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actions, CagpPosterior};
+use super::{Actions, CagpPosterior, IterativeCagp};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Row, Targets};
 use crate::linalg::dense::{product, view, view_mut};
@@ -16,7 +16,7 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
 };
-use crate::solvers::policies::Policy;
+use crate::solvers::policies::{Policy, Residual};
 
 /// Actions that are added at once.
 const COLUMNS: usize = 64;
@@ -158,7 +158,11 @@ pub const EXACT_ROWS: usize = 8000;
 
 impl ComputationAware for CagpPosterior {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
-        Ok(Box::new(self.grown(actions)?.0))
+        if self.of.likelihood.noise().is_none() {
+            return Ok(Box::new(IterativeCagp::refined(self, actions)?));
+        }
+        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
+        Ok(Box::new(Self { report: Some(report), ..posterior }))
     }
 
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {

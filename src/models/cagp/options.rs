@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::enough;
 use super::{Actions, Cagp, CagpObjective, Compression, IterativeCagp, NewtonOptions, SiteRule, Stopping};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
@@ -229,6 +230,9 @@ impl ModelOptions for CagpOptions {
         let (n, known) = (context.data.n(), likelihood.noise().is_some());
         self.check(n)?;
         objective.check(&*likelihood)?;
+        if share.is_some() {
+            enough::check(&*likelihood, n)?;
+        }
         if known {
             self.few_enough(n)?;
         }
