@@ -68,16 +68,17 @@ pub fn members_text(fitted: &Fitted) -> String {
     let unheard = &fitted.summary.unheard;
     let left_out = match unheard.is_empty() {
         true => String::new(),
-        false => format!("Left out, of weight below 0.0001: {}\n", unheard.join(", ")),
+        false => format!("Left out, of hardly any weight: {}\n", unheard.join(", ")),
     };
     let others = fitted.summary.trail.len().saturating_sub(members.len() + unheard.len());
     let searched = match others {
         0 => String::new(),
         _ => format!("{others} more models take no part; the trail of the search, in JSON, says why\n"),
     };
+    let count = if members.len() == 1 { "one model".into() } else { format!("{} models", members.len()) };
     format!(
-        "Average of {} models: weights (logarithms per row, of the target in its own units)\n{}{left_out}{searched}Heaviest member\n",
-        members.len(),
+        "Average of {count}: weights (logarithms per row, of the target in its own units)\n{}{left_out}{searched}\
+         Heaviest member\n",
         report::table(&rows)
     )
 }

@@ -86,7 +86,7 @@ pub struct Summary {
     /// The models of a search, each with its evidence or why it takes no part; empty if there was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<String>,
-    /// Models of an average that are left out because their weights are below 0.0001.
+    /// Models of an average that are left out because they have hardly any weight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unheard: Vec<String>,
     /// Warnings about what looks degenerate, with advice.
@@ -207,8 +207,8 @@ impl Fitted {
         self.model.likelihood().noise()
     }
 
-    /// The same model with more rows, without another training: parameters and scales stay the same; of an average, the
-    /// weights change.
+    /// The same model with more rows, without another training: parameters and scales stay the same; of an average,
+    /// the weights move too, unless they came from rows set apart.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose posterior cannot grow, and as [`predict`](Self::predict) and
@@ -230,8 +230,8 @@ impl Fitted {
         };
         let Some(posterior) = posterior else {
             return Err(Error::Usage(format!(
-                "more rows without another training are for svgp, experts in one table and models whose posterior has a \
-                 closed form, and this is: {}; train it again on all rows",
+                "more rows without another training are for svgp, experts in one table and models whose posterior has \
+                 a closed form, and this is: {}; train it again on all rows",
                 self.model.title()
             )));
         };

@@ -12,7 +12,7 @@ const MOST_BY_DEFAULT: usize = 512;
 /// Up to this many rows, actions chosen from scratch are worth their time, unless one for each row is learned.
 const FEW: usize = 2048;
 
-/// The share of the mathematical variance that the computational one may have with `--actions auto`.
+/// What computation may leave open with `--actions auto`, as a share of the variance of a prediction.
 const SHARE: f64 = 0.1;
 
 /// A number of actions.
@@ -36,7 +36,7 @@ fn count(text: &str) -> std::result::Result<Count, String> {
 pub struct Arguments {
     /// Most actions of a computation-aware model: more actions take longer and are closer to the exact model. With
     /// `auto`, the default of them, and after training further ones until what was not computed adds less than a tenth
-    /// to variances [default: 512, but of learned ones and of Gaussian targets no more than rows]
+    /// to the variance of a prediction [default: 512, but of learned ones and of Gaussian targets no more than rows]
     #[arg(long, value_name = "N|auto", value_parser = count)]
     actions: Option<Count>,
     /// How a computation-aware model chooses its actions [default: learned; for other likelihoods than the Gaussian

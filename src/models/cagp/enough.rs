@@ -1,6 +1,9 @@
 //! As many actions as variances need.
 
-use super::{CagpPosterior, EXACT_ROWS};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use super::{Actions, CagpPosterior, EXACT_ROWS};
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::models::cagp::IterativeCagp;
@@ -8,9 +11,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::nearest::NearestGp;
 use crate::models::posterior::{ComputationAware, Posterior, Uncertainty};
-use crate::solvers::Probes;
-use crate::solvers::itergp::IterGpOptions;
-use crate::solvers::policies::{Policy, PseudoInput, Random};
+use crate::products::BlockSparse;
 
 /// Rows of the data at which variances are compared.
 const ROWS: usize = 200;
@@ -18,16 +19,33 @@ const ROWS: usize = 200;
 /// Actions that are added at once.
 const COLUMNS: usize = 64;
 
-/// The most actions, and the most numbers that they have on all rows: 2 GiB.
-const MOST: usize = 8192;
-const NUMBERS: usize = 1 << 28;
-
-/// Multiples of it leave rows of all parts of a table at any time.
-const GOLDEN: f64 = 0.618_033_988_749_895;
+/// The most actions, and the most numbers that they have on all rows: a quarter of a GiB.
+const MOST: usize = 4096;
+const NUMBERS: usize = 1 << 25;
 
 /// Nearest rows that stand for all where these are too many. They leave a variance that is hardly above that of all
 /// rows, and never below it.
 const NEAREST: usize = 256;
+
+/// Averages of as many blocks of rows with weights drawn between 0 and 1. Near rows stand together, so they keep most
+/// of a smooth function, and what each row adds by itself keeps them apart from earlier ones. (Residuals end with the
+/// mean, and covariances with rows differ by too little for single precision.)
+fn weighted(n: usize, blocks: usize, seed: u64) -> Actions {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let weights: Vec<f64> = (0..n).map(|_| rng.random()).collect();
+    Actions::from_blocks(&weights, BlockSparse::even(n, blocks))
+}
+
+/// Bytes that as many actions as there may be take, and the exact model beside them.
+pub(super) fn bytes(rows: usize) -> f64 {
+    let (most, exact) = (most(rows) as f64, rows.min(EXACT_ROWS) as f64);
+    8.0 * (rows as f64 * most + most.powi(2) + exact.powi(2))
+}
+
+/// The most actions for so many rows.
+fn most(rows: usize) -> usize {
+    rows.min(MOST).min(NUMBERS / rows.max(1))
+}
 
 /// Refuses models whose mathematical variance is not known.
 pub(super) fn check(likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
@@ -43,8 +61,8 @@ pub(super) fn check(likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
 
 impl CagpPosterior {
     /// The posterior with further actions, until the computational variance is at most this share of the mathematical
-    /// one: in the mean of up to 200 rows of the data, without noise. Ends before that when there are no more actions
-    /// that are new, or 8,192, or as many as fill 2 GiB. For one latent function.
+    /// one and that of Gaussian noise: in the mean of up to 200 rows of the data. Ends before that with one for each
+    /// row, with 4,096, or with as many as fill a quarter of a GiB. For one latent function.
     ///
     /// The mathematical variance is that of the exact model; of more than [`EXACT_ROWS`] rows that of the exact model
     /// given the 256 nearest of a row.
@@ -58,47 +76,29 @@ impl CagpPosterior {
         let rows = self.data.gather(&rows)?;
         let x = &rows.x;
         let mathematical = self.mathematical(x)?;
-        let (mut grown, most) = (self, n.min(MOST).min(NUMBERS / n));
+        let (mut grown, most) = (self, most(n));
         while grown.actions() < most && grown.share(x, &mathematical)? > share {
             let more = COLUMNS.max(grown.actions() / 4).min(most - grown.actions());
             let next = match gaussian {
-                true => grown.wider(more)?,
-                false => IterativeCagp::refined(&grown, more)?,
+                true => grown.condition(&weighted(n, more, grown.actions() as u64)),
+                false => IterativeCagp::refined(&grown, more),
             };
-            let ended = next.actions() == grown.actions();
-            grown = next;
-            if ended {
-                break;
+            match next {
+                Ok(next) if next.actions() > grown.actions() => grown = next,
+                // No action is new, as far as the precision can tell.
+                Ok(_) | Err(Error::Usage(_)) => break,
+                Err(other) => return Err(other),
             }
         }
         Ok(grown)
     }
 
-    /// With so many further actions, as far as they are new: covariances with rows all over the data, which explain
-    /// most, and random ones where those of smooth kernels no longer differ by more than rounding. Residuals would end
-    /// with the mean, whose uncertainty is not all.
-    fn wider(&self, count: usize) -> Result<Self> {
-        let (n, first) = (self.data.n(), self.actions());
-        let place = |k: usize| ((k as f64 * GOLDEN).fract() * n as f64) as usize;
-        let rows: Vec<usize> = (first..first + count).map(|k| place(k).min(n - 1)).collect();
-        let places = PseudoInput::new(&self.data.gather(&rows)?.x, self.data.d)?;
-        let random = Random { probes: Probes::Gaussian, seed: first as u64 };
-        let mut all = self.clone();
-        for policy in [&places as &dyn Policy, &random] {
-            let left = first + count - all.actions();
-            if left > 0 {
-                let (grown, report) = all.compute_more(policy, &IterGpOptions::budget(left), None)?;
-                all = Self { report: Some(report), ..grown };
-            }
-        }
-        Ok(all)
-    }
-
-    /// Computational over mathematical variance, summed over some rows.
+    /// The computational variance over that of a prediction by the exact model, summed over some rows.
     fn share(&self, x: &[f64], mathematical: &[f64]) -> Result<f64> {
         let total = self.predict(x)?.variance;
         let computational: f64 = total.iter().zip(mathematical).map(|(total, exact)| (total - exact).max(0.0)).sum();
-        Ok(computational / mathematical.iter().sum::<f64>())
+        let noise = self.of.likelihood.noise().unwrap_or_default();
+        Ok(computational / mathematical.iter().map(|exact| exact + noise).sum::<f64>())
     }
 
     /// The variance of the latent function that no more computation lowers.

@@ -56,8 +56,8 @@ pub struct IterativeCagp {
     /// uses actions that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to
     /// where these actions do best instead of newly chosen ones.
     pub refresh: usize,
-    /// The posterior takes further actions [until](CagpPosterior::until) the computational variance is at most this
-    /// share of the mathematical one.
+    /// The posterior takes further actions [until](CagpPosterior::until) what was not computed adds at most this share
+    /// to the variance of a prediction.
     pub share: Option<f64>,
 }
 

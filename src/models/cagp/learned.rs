@@ -55,8 +55,8 @@ pub struct Cagp {
     pub unrolled: usize,
     /// Steps of an optimiser, at least 1, between two choices of held sites.
     pub refresh: usize,
-    /// The posterior takes further actions [until](CagpPosterior::until) the computational variance is at most this
-    /// share of the mathematical one.
+    /// The posterior takes further actions [until](CagpPosterior::until) what was not computed adds at most this share
+    /// to the variance of a prediction.
     pub share: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! Computation-aware GPs as models that everything can use.
 
-use super::{Cagp, CagpPosterior, IterativeCagp, NewtonOptions};
+use super::{Cagp, CagpPosterior, IterativeCagp, NewtonOptions, enough};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -84,14 +84,14 @@ impl GpModel for Cagp {
             false if known => 80.0 * entries,
             _ => (2.0 * precision + 8.0 * 6.0) * entries,
         };
-        size.data(compute) + own + small(i)
+        size.data(compute) + own + small(i) + self.share.map_or(0.0, |_| enough::bytes(size.rows))
     }
 
     fn is_comparable(&self) -> bool {
         self.likelihood.noise().is_some()
     }
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
-        enough(self.posterior(compute, data)?, self.share)
+        grown(self.posterior(compute, data)?, self.share)
     }
 }
 
@@ -119,7 +119,9 @@ impl GpModel for IterativeCagp {
                 8.0 * (7.0 * entries + (self.priors.len() * size.rows * rank) as f64) + small(latents * rank)
             }
         };
-        size.data(compute) + own + small(i)
+        // A graph keeps what each of its steps computed.
+        let graph = if self.likelihood.noise().is_none() { 32.0 * entries * self.unrolled as f64 } else { 0.0 };
+        size.data(compute) + own + graph + small(i) + self.share.map_or(0.0, |_| enough::bytes(size.rows))
     }
 
     /// If Newton's method solves many systems, the same model with an eighth of the actions.
@@ -135,12 +137,12 @@ impl GpModel for IterativeCagp {
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
-        enough(self.posterior(compute, data)?.0, self.share)
+        grown(self.posterior(compute, data)?.0, self.share)
     }
 }
 
 /// A posterior with as many actions as its computational variance needs.
-fn enough(posterior: CagpPosterior, share: Option<f64>) -> Result<Box<dyn Posterior>> {
+fn grown(posterior: CagpPosterior, share: Option<f64>) -> Result<Box<dyn Posterior>> {
     Ok(match share {
         Some(share) => Box::new(posterior.until(share)?),
         None => Box::new(posterior),

@@ -50,7 +50,8 @@ pub struct CagpOptions {
     pub unrolled: usize,
     /// How Newton's method of a policy goes.
     pub newton: Newton,
-    /// After training, further actions until the computational variance is at most this share of the mathematical one.
+    /// After training, further actions until what was not computed adds at most this share to the variance of a
+    /// prediction.
     pub share: Option<f64>,
 }
 
@@ -112,6 +113,25 @@ impl CagpOptions {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses what Newton's steps as a graph do not follow.
+    fn check_unrolled(&self) -> Result<()> {
+        let apart = matches!(
+            self.policy,
+            ActionPolicy::ClassGradients | ActionPolicy::Preconditioned | ActionPolicy::Lanczos | ActionPolicy::Mixed
+        );
+        let Newton { steps, kept, stopping, .. } = self.newton;
+        let problem = match self.policy {
+            ActionPolicy::Learned => return Ok(()),
+            _ if apart => "Newton's steps are differentiated with actions by gradients, residuals or rows, or learned",
+            _ if self.sites == SiteRule::Expectation => "Newton's steps are differentiated for sites at the mode",
+            _ if steps.is_some() || kept.is_some() || stopping == Stopping::Change => {
+                "Newton's steps that are differentiated are so many, keep all actions and end when they settle"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Usage(problem.into()).about("CagpOptions::unrolled"))
     }
 
     /// The rank of the first policy.
@@ -230,8 +250,12 @@ impl ModelOptions for CagpOptions {
         let (n, known) = (context.data.n(), likelihood.noise().is_some());
         self.check(n)?;
         objective.check(&*likelihood)?;
-        if share.is_some() {
+        // A file may have got more rows since.
+        if share.is_some() && context.saved.is_none() {
             enough::check(&*likelihood, n)?;
+        }
+        if unrolled > 0 && !known && context.saved.is_none() {
+            self.check_unrolled()?;
         }
         if known {
             self.few_enough(n)?;
@@ -269,7 +293,7 @@ impl ModelOptions for CagpOptions {
     }
 
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
-        let blocks = self.policy == ActionPolicy::Learned;
+        let blocks = self.policy == ActionPolicy::Learned || self.share.is_some();
         blocks.then(|| self.order.rows(data, self.actions)).transpose()
     }
 

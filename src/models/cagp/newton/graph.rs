@@ -1,7 +1,8 @@
 //! Newton's method for a policy as one tensor graph, on any device.
 //!
-//! Its steps are those of [`Problem`](super::Problem), which searches on the host in f64: each solves in the span of
-//! the earlier actions and of new ones, and is halved while the log posterior falls. Here actions, products, solves and
+//! Its steps are those of [`Problem`](super::Problem), which searches on the host in f64, for policies that choose from
+//! the residual or by rows: each solves in the span of the earlier actions and of new ones, and is halved while the log
+//! posterior falls. Here actions, products, solves and
 //! sites are tensors, so that a gradient goes through all of them: through sites into later actions, too. Lengths of
 //! steps are plain numbers.
 
@@ -56,54 +57,61 @@ pub(in crate::models::cagp) fn climb(
     let observed = Observed::new(at, SiteRule::Mode, false)?;
     let (derivatives, means) = (Derivatives::new(&at)?, at.means()?);
     let latent = |above: &Tensor<2>| (means.clone() + above.clone()).squeeze_dim::<1>(1);
+    let system = |above: &Tensor<2>| -> Result<Linearised> {
+        let f = latent(above);
+        Ok(Linearised::of(at, Noisy::new(f.clone(), derivatives.at(f)?), &means))
+    };
     // f − m = K v and v = S a.
     let [mut above, mut v] = [means.zeros_like(), means.zeros_like()];
-    let (mut recycled, mut steps, mut halvings, mut stop): (Option<Recycled>, _, _, _) = (None, 0, 0, Stop::Budget);
-    loop {
-        let f = latent(&above);
-        let found = derivatives.at(f.clone())?;
-        let ended = recycled.as_ref().filter(|_| steps == options.steps || stop == Stop::Converged);
-        if let Some(recycled) = ended {
-            let [gradient, v] = [found.clone().narrow(0, 0, 1).reshape([f.dims()[0], 1]), v].map(to_f64);
-            let (gradient, v) = (gradient?, v?);
-            let left: Vec<f64> = gradient.iter().zip(&v).map(|(g, v)| g - v).collect();
-            let (residual, scale, actions) = (norm(&left), norm(&gradient), recycled.actions().len());
-            let flat = derivatives.flat(&to_f64(f.clone())?);
-            let report = NewtonReport { stop, steps, halvings, actions, products: actions, residual, scale, flat };
-            let [actions, products] = [recycled.actions(), recycled.products()].map(|basis| basis.clone().into_dense());
-            return Ok(NewtonGraph { actions: actions?, products: products?, latent: f, derivatives: found, report });
-        }
-        let system = Linearised::of(at, Noisy::new(f, found), &means);
-        let recycled = match &mut recycled {
-            Some(recycled) => recycled,
-            none => none.insert(Recycled::new(&system, policy, budget)?),
-        };
+    let mut recycled = Recycled::new(&system(&above)?, policy, budget)?;
+    let (mut steps, mut halvings) = (0, 0);
+    let stop = loop {
         let known = recycled.actions().len();
         let more = options.per_step.min(budget - known);
-        let solve = recycled.solve(&system, &IterGpOptions::budget(more))?;
-        let to = solve.coefficients;
+        let to = recycled.solve(&system(&above)?, &IterGpOptions::budget(more))?.coefficients;
+        steps += 1;
         let along = [recycled.products().times(&to)? - above.clone(), recycled.actions().times(&to)? - v.clone()];
-        let Some((length, change)) = length(&observed, [&above, &v], along.each_ref())? else {
-            (stop, steps) = (Stop::Converged, steps + 1);
-            continue;
-        };
-        let [change_of_above, change_of_v] = along.map(|change| change * length);
-        (above, v) = (above + change_of_above, v + change_of_v);
-        (steps, halvings) = (steps + 1, halvings - length.log2() as usize);
+        let Some(part) = part(&observed, [&above, &v], along.each_ref())? else { break Stop::Converged };
+        let [change_of_above, change_of_v] = along.map(|change| change * part.length());
+        (above, v, halvings) = (above + change_of_above, v + change_of_v, halvings + part.halvings);
         let idle = recycled.actions().len() == known;
-        if idle && change <= options.settled {
-            stop = Stop::Converged;
+        if idle && part.change <= options.settled {
+            break Stop::Converged;
         }
+        if steps == options.steps {
+            break Stop::Budget;
+        }
+    };
+    let f = latent(&above);
+    let found = derivatives.at(f.clone())?;
+    let gradient = to_f64(found.clone().narrow(0, 0, 1))?;
+    let left: Vec<f64> = gradient.iter().zip(to_f64(v)?).map(|(g, v)| g - v).collect();
+    let (residual, scale, actions) = (norm(&left), norm(&gradient), recycled.actions().len());
+    let flat = derivatives.flat(&to_f64(f.clone())?);
+    let report = NewtonReport { stop, steps, halvings, actions, products: actions, residual, scale, flat };
+    let [actions, products] = [recycled.actions(), recycled.products()].map(|basis| basis.clone().into_dense());
+    Ok(NewtonGraph { actions: actions?, products: products?, latent: f, derivatives: found, report })
+}
+
+/// The part of a step that is taken.
+struct Part {
+    halvings: usize,
+    /// The change of f, relative to the largest distance from the prior mean, or to 1.
+    change: f64,
+}
+
+impl Part {
+    fn length(&self) -> f64 {
+        0.5f64.powi(self.halvings as i32)
     }
 }
 
-/// The longest part of a step at which the log posterior does not fall, and the relative change of f by it; none if it
-/// falls at all of them.
-fn length(
+/// The longest part of a step at which the log posterior does not fall; none if it falls at all of them.
+fn part(
     observed: &Observed,
     [above, v]: [&Tensor<2>; 2],
     [along_above, along_v]: [&Tensor<2>; 2],
-) -> Result<Option<(f64, f64)>> {
+) -> Result<Option<Part>> {
     let [above, v, along_above, along_v] = [above, v, along_above, along_v].map(|x| to_f64(x.clone()));
     let (above, v, along_above, along_v) = (above?, v?, along_above?, along_v?);
     let moved = |from: &[f64], by: &[f64], length: f64| -> Vec<f64> {
@@ -115,11 +123,12 @@ fn length(
     };
     let now = value(0.0);
     let least = now - ROUNDING * now.abs().max(1.0);
-    let lengths = (0..=HALVINGS as i32).map(|halvings| 0.5f64.powi(halvings));
-    let keeps = |length: &f64| {
-        let then = value(*length);
-        then >= least || (least.is_nan() && then.is_finite())
-    };
     let size = largest(&along_above, 0.0) / largest(&above, 1.0);
-    Ok(lengths.into_iter().find(keeps).map(|length| (length, length * size)))
+    let of = |halvings: usize| {
+        let part = Part { halvings, change: 0.0 };
+        let (length, then) = (part.length(), value(part.length()));
+        let kept = then >= least || (least.is_nan() && then.is_finite());
+        kept.then_some(Part { change: length * size, ..part })
+    };
+    Ok((0..=HALVINGS).find_map(of))
 }

@@ -103,8 +103,8 @@ impl LinearSystem for Linearised<'_> {
         }
         let (d, v, shape) = (self.by_function(self.spread.clone().recip()), self.by_function(v.clone()), v.dims());
         // Differences keep their digits even if one class has all of the probability.
-        let others = v.clone().unsqueeze_dim::<4>(1) - v.unsqueeze_dim::<4>(0);
-        let lost = (others * d.clone().unsqueeze_dim::<4>(0)).sum_dim(1).squeeze_dim::<3>(1);
+        let of = |l: usize| ((v.clone().narrow(0, l, 1) - v.clone()) * d.clone()).sum_dim(0);
+        let lost = Tensor::cat((0..self.at.functions.0).map(of).collect(), 0);
         Ok((d.clone() * lost / d.sum_dim(0)).reshape(shape))
     }
 

@@ -161,8 +161,8 @@ impl<'a> Run<'a> {
         Ok((Solve { earlier, actions, products, factor, coefficients, report }, covariances))
     }
 
-    /// Scales what the system takes of columns to unit length, up to the first that is zero. If the policy asks for it, makes them orthogonal to
-    /// the earlier actions. Neither changes a span. None when only rounding errors are left.
+    /// Scales what the system takes of columns to unit length, up to the first that is zero. If the policy asks for it,
+    /// makes them orthogonal to the earlier actions. Neither changes a span. None when only rounding errors are left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
         let Some(mut block) = unit(self.system.within(block)?, self.dtype)? else { return Ok(None) };
         if orthogonal && self.small.is_some() {
