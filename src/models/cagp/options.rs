@@ -294,7 +294,7 @@ impl ModelOptions for CagpOptions {
 
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
         let blocks = self.policy == ActionPolicy::Learned || self.share.is_some();
-        blocks.then(|| self.order.rows(data, self.actions)).transpose()
+        blocks.then(|| self.order.rows(data, self.actions.min(data.n()))).transpose()
     }
 
     /// Actions that are learned with the loss of the projected data may project the data that are easiest to explain.
