@@ -1108,6 +1108,7 @@ mod as_people_have_them {
     fn signs_beside_numbers() {
         for (cells, want, sign) in [
             (["$5,000", "$950", "-$1,200.50"], [5000.0, 950.0, -1200.5], "`$`"),
+            (["163.8 cm", "1,170cm", "-9 cm"], [163.8, 1170.0, -9.0], "`cm`"),
             (["1,650", "950", "1,234,567.5"], [1650.0, 950.0, 1_234_567.5], "separators of thousands"),
             (["12%", "7.5 %", "-3%"], [12.0, 7.5, -3.0], "`%`"),
             (["5 €", "1 650 €", "(3 €)"], [5.0, 1650.0, -3.0], "`€`"),
@@ -1128,6 +1129,8 @@ mod as_people_have_them {
             assert_eq!(again.x, want, "later tables are read in the same way");
         }
         refused(column(&["12%", "0.5", "3%"]), &usual(), &["row 3", "`0.5`", "percent sign"]);
+        refused(column(&["12 kg", "0.5", "3 kg"]), &usual(), &["row 3", "`0.5`", "unit `kg`"]);
+        refused(column(&["12 kg", "0.5 lb", "3 kg"]), &usual(), &["row 3", "`0.5 lb`", "`kg`"]);
         refused(column(&["$1", "$2", "€3"]), &usual(), &["row 4", "`€3`", "other signs"]);
         refused(column(&["$1", "$2", "free"]), &usual(), &["row 4", "`free`", "categorical = x"]);
     }
@@ -1155,7 +1158,7 @@ mod as_people_have_them {
         let doubtful = "x;y\n1,650;5\n2,350;6\n";
         let (_, data) = read(doubtful, &comma).unwrap();
         assert_eq!(data.x, [1.65, 2.35]);
-        assert!(said(&data).contains("`1,650` is read as 1.65"), "{}", said(&data));
+        assert!(said(&data).contains("`1,650` are read as 1.65"), "{}", said(&data));
         let (_, data) = read(doubtful, &ReadOptions { delimiter: Some(b';'), ..usual() }).unwrap();
         assert_eq!(data.x, [1650.0, 2350.0]);
         assert!(said(&data).contains("decimal_comma"), "{}", said(&data));

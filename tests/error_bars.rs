@@ -169,3 +169,20 @@ fn own_ratio(model: &Fitted) -> f64 {
     let own = model.uncalibrated().predict_rows(&[0.2]).unwrap().remove(0);
     own.quantile(0.75) / own.quantile(0.25)
 }
+
+/// Two rows are on a line whatever the function: no member may be certain of it.
+#[test]
+fn intervals_of_an_average_of_two_rows_hold() {
+    let noise = |i: usize| ((12.9898 * (i + 1) as f64).sin() * 43758.5453).rem_euclid(1.0) - 0.5;
+    let (mut held, tables) = (0.0, 60);
+    for table in 0..tables {
+        let x: Vec<f64> = (0..12).map(|i| 0.5 + noise(100 * table + i)).collect();
+        let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| 1.0 + 0.8 * x + noise(7000 + 100 * table + i)).collect();
+        let model = fitted(&["x"], x[..2].to_vec(), y[..2].to_vec(), kernel("average"));
+        assert!(model.members().iter().all(|member| !member.fitted.settings.kernel.contains("linear")));
+        let predictions = model.predict_rows(&x[2..]).unwrap();
+        held += predictions.iter().zip(&y[2..]).filter(|(p, y)| (p.cdf(**y) - 0.5).abs() <= 0.25).count() as f64;
+    }
+    let share = held / (10 * tables) as f64;
+    assert!((0.4..0.62).contains(&share), "50 % intervals hold {share}");
+}

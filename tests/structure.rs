@@ -266,3 +266,26 @@ fn parts_of_a_sum_start_at_different_scales() {
     let found = lengths(&own);
     assert!(found[0] > 1.0 && found[1] < 0.5, "{found:?}");
 }
+
+#[test]
+fn numbers_that_repeat_are_no_series() {
+    let suits = |x: &dyn Fn(usize) -> f64| {
+        let x: Vec<f64> = (0..60).map(x).collect();
+        let data = Dataset::new(["t"], x.clone()).unwrap().with_target("y", x).unwrap();
+        structure::suits(&Schema::numeric(&data), &data)
+    };
+    assert!(suits(&|i| 0.5 * i as f64) && suits(&|i| (i * 7 % 60) as f64));
+    // Sizes of houses.
+    assert!(!suits(&|i| 50.0 * (i / 2) as f64));
+}
+
+#[test]
+fn a_smooth_curve_with_little_noise_is_not_taken_for_a_rough_one() {
+    let data = table(51, 0.04, |t| (6.0 * t).sin() + 0.03 * noise(31.0 * t));
+    let schema = Schema::numeric(&data);
+    let fitted = Fitted::fit(schema, &data, auto(), &TrainConfig::default(), &Registry::default(), &mut []).unwrap();
+    let heaviest = &fitted.members()[0];
+    assert!(heaviest.fitted.settings.kernel == "rbf" && heaviest.weight > 0.5, "{:?}", fitted.summary.trail);
+    let sd = heaviest.fitted.noise().unwrap().sqrt() * fitted.target_scale.sd;
+    assert!((0.005..0.02).contains(&sd), "0.03 of a uniform distribution has 0.0087: {sd}");
+}

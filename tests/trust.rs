@@ -315,8 +315,14 @@ fn copies_are_named_and_prove_nothing() {
     let told: Vec<&str> = fitted.summary.warnings.iter().map(|warning| warning.text.as_str()).collect();
     assert!(told.iter().any(|text| text.contains("26 of 39 rows copy another row, target included")), "{told:?}");
     let found = left_out(&fitted);
-    assert_eq!((found.verdict, found.n, found.findings.len()), (Verdict::TooFew, 0, 0), "{found:?}");
+    assert_eq!((found.verdict, found.n, found.findings.len()), (Verdict::TooFew, 13, 0), "{found:?}");
     assert!(advice(&fitted, &found.findings).is_empty());
+    let single = fit(&table(&["x"], 13, once), Settings::default());
+    assert_eq!((fitted.summary.loss, fitted.noise()), (single.summary.loss, single.noise()), "they count once");
+    // What was measured anew differs.
+    let anew = |i: usize| vec![once(i / 3)[0], once(i / 3)[1] + 0.01 * (i % 3 % 2) as f64];
+    let fitted = fit(&table(&["x"], 39, anew), Settings::default());
+    assert_eq!(fitted.summary.rows, 39, "{:?}", fitted.summary.warnings);
     // Categories repeat, and some of their targets too.
     let counts = |i: usize| vec![(i % 4) as f64, (i / 4 % 3) as f64, (8.0 * place(i, 1.0)).floor()];
     let fitted = fit(&table(&["a", "b"], 72, counts), Settings::default());

@@ -74,7 +74,8 @@ impl Judged {
         let unknown = fitted.with_unknown_categories(data);
         tested.retain(|row| unknown.binary_search(row).is_err());
         let tested = data.subset(&tested);
-        let trust = Trust::or_warn(Trust::of(fitted, &tested, "held-out rows"));
+        let what = if copies.whole.len() == data.n { "training rows" } else { "held-out rows" };
+        let trust = Trust::or_warn(Trust::of(fitted, &tested, what));
         Ok(Self { copies: words.map(|words| (copies.inputs.len(), words)), others, trust })
     }
 

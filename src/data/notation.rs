@@ -1,4 +1,4 @@
-//! Numbers as people write them: with the sign of a currency, a percent sign, separated thousands.
+//! Numbers as people write them: with the sign of a currency, a percent sign, a unit, separated thousands.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,9 @@ pub struct Notation {
     /// Whether every cell ends in a percent sign. `12 %` is read as 12.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub percent: bool,
+    /// The unit that every cell ends in, such as `cm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// What separates thousands in some or all cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thousands: Option<char>,
@@ -27,12 +30,18 @@ pub(super) struct Written {
 }
 
 impl Notation {
+    /// Whether no cell may be a plain number.
+    pub fn is_in_every_cell(&self) -> bool {
+        self.percent || self.unit.is_some()
+    }
+
     /// The signs in words.
     pub fn words(&self) -> String {
         let currency = self.currency.as_ref().map(|sign| format!("`{sign}`"));
         let percent = self.percent.then(|| "`%`".to_string());
+        let unit = self.unit.as_ref().map(|unit| format!("`{unit}`"));
         let thousands = self.thousands.map(|_| "separators of thousands".to_string());
-        [currency, percent, thousands].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        [currency, percent, unit, thousands].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 }
 
@@ -44,6 +53,11 @@ mod reading {
         "US$", "A$", "C$", "R$", "$", "€", "£", "¥", "₹", "₽", "₩", "₺", "₪", "₴", "zł", "USD", "EUR", "GBP", "CHF",
         "JPY", "AUD", "CAD", "INR", "CNY", "SEK", "NOK",
     ];
+    const UNITS: [&str; 40] = [
+        "mm", "cm", "dm", "km", "m", "in", "ft", "yd", "mi", "mg", "kg", "g", "lbs", "lb", "oz", "ml", "cl", "l", "L",
+        "ms", "s", "min", "h", "°C", "°F", "K", "Hz", "kHz", "MHz", "GHz", "V", "W", "kW", "kWh", "hPa", "kPa", "km/h",
+        "mph", "m/s", "bar",
+    ];
     const SEPARATORS: [char; 7] = [',', '\'', '’', ' ', '\u{a0}', '\u{202f}', '\u{2009}'];
 
     impl Notation {
@@ -54,7 +68,8 @@ mod reading {
             }
             let (currency, thousands) =
                 (one(&self.currency, &other.currency)?, one(&self.thousands, &other.thousands)?);
-            (self.percent == other.percent).then_some(Self { currency, thousands, percent: self.percent })
+            let same = self.percent == other.percent && self.unit == other.unit;
+            same.then(|| Self { currency, thousands, percent: self.percent, unit: self.unit.clone() })
         }
     }
 
@@ -73,12 +88,20 @@ mod reading {
             (text, notation.currency) = (rest.trim_end(), Some((*currency).into()));
         } else if let Some(rest) = text.strip_suffix('%') {
             (text, notation.percent) = (rest.trim_end(), true);
+        } else if let Some((unit, rest)) = unit(text) {
+            (text, notation.unit) = (rest, Some(unit.into()));
         }
         let (digits, separator) = without_separators(text)?;
         notation.thousands = separator;
         let doubtful = separator == Some(',') && !text.contains('.') && text.matches(',').count() == 1;
         let value = sign * digits.parse::<f64>().ok()?;
         (inner.is_some() || notation != Notation::default()).then_some(Written { value, notation, doubtful })
+    }
+
+    /// The unit at the end of a text, and the text before it, which ends in a digit or a point.
+    fn unit(text: &str) -> Option<(&'static str, &str)> {
+        let before = |unit: &&'static str| Some((*unit, text.strip_suffix(unit)?.trim_end()));
+        UNITS.iter().filter_map(before).find(|(_, rest)| rest.ends_with(|c: char| c.is_ascii_digit() || c == '.'))
     }
 
     /// The text after its sign.

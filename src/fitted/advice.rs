@@ -57,14 +57,22 @@ pub fn slopes(rows: usize, columns: usize) -> Option<Advice> {
 /// A warning if rows copy others, target included.
 pub fn copies(data: &Observations) -> Option<Advice> {
     let (rows, copies) = (data.n(), super::copies::copies(data));
-    (copies > 1 && MANY * copies >= rows).then(|| {
-        let are = if copies == 1 { "row copies another row" } else { "rows copy another row" };
-        let text = format!(
-            "{copies} of {rows} {are}, target included; they are no evidence of small noise: keep one of each, unless \
-             they were measured anew"
-        );
-        Advice::from(text)
-    })
+    let text = || {
+        format!(
+            "{copies} of {rows} rows copy another row, target included; they are no evidence of small noise: keep one \
+             of each, unless they were measured anew"
+        )
+    };
+    super::copies::are_many(copies, rows).then(|| Advice::from(text()))
+}
+
+/// What is said where copies are left out of the training.
+pub fn once(rows: usize, kept: usize) -> Advice {
+    let copies = rows - kept;
+    Advice::from(format!(
+        "{copies} of {rows} rows copy another row, target included: each counts once, as copies are no evidence of \
+         small noise"
+    ))
 }
 
 fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {

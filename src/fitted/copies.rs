@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Fitted;
+use super::advice::is_one_row;
 use crate::data::{Dataset, bits, groups};
 use crate::error::Result;
 use crate::models::Observations;
@@ -15,6 +16,9 @@ pub struct Copies {
     /// Positions of rows that also have its target: training rows.
     pub whole: Vec<usize>,
 }
+
+/// Fewer than one copy among so many rows are not worth a word.
+const MANY: usize = 100;
 
 /// Most values of a category.
 const CATEGORIES: usize = 12;
@@ -37,6 +41,11 @@ pub(super) fn copied(data: &Observations) -> Vec<bool> {
     if most <= 2 || most <= CATEGORIES && differ() { vec![false; data.n()] } else { copied }
 }
 
+/// Whether so many copies are worth a word.
+pub(super) fn are_many(copies: usize, rows: usize) -> bool {
+    copies > 1 && MANY * copies >= rows
+}
+
 /// Number of rows that copy an earlier one, target included; 0 in a table of categories.
 pub(super) fn copies(data: &Observations) -> usize {
     let copied = copied(data);
@@ -44,6 +53,40 @@ pub(super) fn copies(data: &Observations) -> usize {
     let whole: Vec<Vec<u64>> =
         rows.map(|((row, y), _)| bits(&row.iter().chain([y]).copied().collect::<Vec<_>>())).collect();
     whole.len() - whole.iter().collect::<HashSet<_>>().len()
+}
+
+/// How many rows of a table a model is trained on.
+pub fn rows_that_count(data: &Dataset, likelihood: &str, auxiliary_column: Option<&str>) -> usize {
+    once(data, likelihood, auxiliary_column).map_or(data.n, |once| once.n)
+}
+
+/// Of Gaussian targets, the rows without those that copy an earlier one, target included, if there are many copies and
+/// nearly all rows with the same inputs are copies: what was measured anew would differ by its noise. They are no
+/// evidence of small noise.
+pub(super) fn once(data: &Dataset, likelihood: &str, auxiliary_column: Option<&str>) -> Option<Dataset> {
+    if !likelihood.starts_with("gaussian") || auxiliary_column.is_some() {
+        return None;
+    }
+    let rows = Observations::new(data.x.clone(), data.d, data.y.clone()?, None).ok()?;
+    if !are_many(copies(&rows), rows.n()) || is_one_row(&rows) {
+        return None;
+    }
+    let groups = rows.groups();
+    let mut twins = vec![0; groups.len()];
+    groups.iter().for_each(|group| twins[*group] += 1);
+    let copied = copied(&rows);
+    let same: Vec<usize> = (0..rows.n()).filter(|row| twins[groups[*row]] > 1).collect();
+    if 10 * same.iter().filter(|row| copied[**row]).count() < 9 * same.len() {
+        return None;
+    }
+    let mut seen = HashSet::new();
+    let first = |i: &usize| {
+        let row: Vec<f64> = data.row(*i).iter().chain([&rows.y[*i]]).copied().collect();
+        !copied[*i] || seen.insert(bits(&row))
+    };
+    let kept: Vec<usize> = (0..rows.n()).filter(first).collect();
+    let notes = data.notes.clone();
+    Some(Dataset { notes, ..data.subset(&kept) })
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a f64>) -> usize {

@@ -112,6 +112,12 @@ pub trait ComputationAware {
     /// As [`predict`](Posterior::predict).
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
 
+    /// In words, how many actions were added after training and what they leave open, with a warning if that is too
+    /// much; none if their number was given.
+    fn added(&self) -> Option<(String, Option<Advice>)> {
+        None
+    }
+
     /// The posterior after at most `actions` more actions. The solve is conjugate gradients, which choose them from the
     /// current residual.
     ///

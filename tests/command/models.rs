@@ -112,6 +112,7 @@ fn more_computation_narrows_error_bars_without_a_training() {
     folder.ok(&[&fit[..], &FIXED].concat());
     folder.ok(&["refine", "few.cagey", "--actions", "26", "-o", "all.cagey"]);
     folder.ok(&["fit", "ok.csv", "--model", "cagp", "--actions", "auto", "--steps", "3", "-o", "auto.cagey"]);
+    assert!(folder.ok(&["inspect", "auto.cagey"]).contains("actions, none added after training"));
     folder.ok(&["predict", "auto.cagey", "ok.csv"]);
     folder.fails(
         2,
@@ -607,7 +608,10 @@ fn few_distinct_rows_are_fitted_by_every_model() {
 #[test]
 fn inducing_inputs_are_in_units_of_the_data() {
     let folder = Folder::new();
-    folder.write("far.csv", table(&["x", "y"], 60, |i| vec![1000.0 + 10.0 * position(i % 30), wave(i % 30)]));
+    folder.write(
+        "far.csv",
+        table(&["x", "y"], 60, |i| vec![1000.0 + 10.0 * position(i % 30), wave(i % 30) + 1e-3 * (i / 30) as f64]),
+    );
     for model in ["sgpr", "svgp", "swsgp"] {
         let fit = ["fit", "far.csv", "--model", model, "--inducing", "5", "--steps", "2", "-o", "m.cagey"];
         folder.ok(&fit);
@@ -884,7 +888,9 @@ fn error_bars_are_told_and_calibrated() {
     folder.fails(1, &["fit", "few.csv", "-o", "f.cagey", "--calibrate"], &["would have 19", "20 rows or more"]);
     assert!(!folder.path("f.cagey").exists());
     // Twins say nothing about new rows; then too few rows are left, and the model is kept.
-    folder.write("twins.csv", table(&["x", "y"], 30, |i| row(i.max(14))));
+    // Some of them were measured anew.
+    let twin = |i: usize| vec![row(i.max(14))[0], row(i.max(14))[1] + if i < 4 { 1e-3 * i as f64 } else { 0.0 }];
+    folder.write("twins.csv", table(&["x", "y"], 30, twin));
     let twins = folder.run(&["fit", "twins.csv", "-o", "f.cagey", "--steps", "3", "--calibrate"]);
     assert!(twins.code == 0 && (twins.out + &twins.err).contains("predictions are not calibrated"));
     assert!(folder.path("f.cagey").exists());

@@ -10,7 +10,7 @@ use cagey::models::svgp::Svgp;
 use cagey::scope::{Scope, to_f64};
 
 use crate::models::{Case, LIKELIHOODS, fault, targets};
-use crate::{REFERENCE, gpus, inputs, name, noise, observations};
+use crate::{REFERENCE, alone, gpus, inputs, name, noise, observations};
 
 /// Rows over a wide range of latent values, with targets that fit them and targets that do not.
 fn rows(case: &Case, b: usize) -> (Box<dyn Likelihood>, Observations) {
@@ -139,6 +139,9 @@ fn natural_steps_agree() {
 /// come back.
 #[test]
 fn natural_steps_move_q() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let (m, b) = (128, 256);
     let data = observations(b, 2);

@@ -5,7 +5,7 @@ use cagey::device::{Algebra, DeviceKind, Precision, Transfers, set_algebra};
 use cagey::linalg;
 
 use crate::common::assert_close;
-use crate::{computes, noise};
+use crate::{alone, computes, noise};
 
 /// Orders near the sizes of the kernels' tiles and blocks.
 const ORDERS: [usize; 7] = [1, 5, 32, 33, 129, 300, 513];
@@ -163,6 +163,9 @@ fn what_is_not_positive_definite_is_told() {
 /// A step of an exact GP's evidence transfers a few numbers, not its matrix.
 #[test]
 fn densities_move_no_matrices() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let n = 200;
     for compute in computes().into_iter().filter(|compute| !compute.kind.is_cpu()) {

@@ -65,6 +65,21 @@ fn gpus() -> Vec<Compute> {
     computes().into_iter().filter(|compute| !compute.kind.is_cpu()).collect()
 }
 
+/// Whether this process runs a single test; else runs that of this thread in a process of its own: what others move
+/// between host and GPU would be counted as its own.
+#[cfg(feature = "gpu")]
+fn alone() -> bool {
+    const CASE: &str = "CAGEY_ALONE";
+    let thread = std::thread::current();
+    let Some(test) = thread.name().filter(|name| *name != "main" && std::env::var_os(CASE).is_none()) else {
+        return true;
+    };
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let status = command.args([test, "--exact", "--nocapture"]).env(CASE, "1").status().unwrap();
+    assert!(status.success(), "{test}: {status}");
+    false
+}
+
 fn name(compute: Compute) -> String {
     format!("{} {}", compute.kind.name(), compute.precision.name())
 }

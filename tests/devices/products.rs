@@ -11,7 +11,7 @@ use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{BlockSparse, Covariance, Cross, Explained, Neighbours, tiled};
 use cagey::scope::Scope;
 
-use crate::{REFERENCE, gpus, inputs, name, noise, tolerance};
+use crate::{REFERENCE, alone, gpus, inputs, name, noise, tolerance};
 
 /// Trees of every built-in form.
 const KERNELS: [&str; 14] = [
@@ -241,6 +241,9 @@ fn sets_of_neighbours_agree() {
 
 #[test]
 fn products_of_many_rows_with_blocks_agree() {
+    if !alone() {
+        return;
+    }
     let (n, i) = (1025, 40);
     let kernel = &parse(KERNELS[12]);
     let case = Case { kernel, inputs: vec![(inputs(26, n, D), D), (noise(27, n), 1)], budget: 1 << 27 };
@@ -257,6 +260,9 @@ fn products_of_many_rows_with_blocks_agree() {
 /// A product with its gradient transfers only what a caller uploads and reads.
 #[test]
 fn products_leave_nothing_but_parameters_to_move() {
+    if !alone() {
+        return;
+    }
     let (n, t) = (700, 2);
     for (what, kernel) in [("built-in", parse(KERNELS[12])), ("custom", custom())] {
         let inputs = vec![(inputs(24, n, D), D), (noise(25, n * t), t)];

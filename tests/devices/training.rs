@@ -2,7 +2,7 @@
 
 use cagey::device::{Algebra, Compute, set_algebra};
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink};
+use cagey::likelihoods::registry::Likelihoods;
 use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::{self, Minibatches};
@@ -29,6 +29,12 @@ fn classes(n: usize) -> Observations {
     data.with_targets(y).unwrap()
 }
 
+fn counts(n: usize) -> Observations {
+    let data = observations(n, D);
+    let y = data.y.iter().map(|y| (y + 1.0).exp().round()).collect();
+    data.with_targets(y).unwrap()
+}
+
 fn compared(what: &str, run: impl Fn(Compute) -> f64) {
     set_algebra(Algebra::Device);
     let want = run(REFERENCE);
@@ -48,11 +54,15 @@ fn trainings_end_at_the_same_loss() {
         let mut model = Cagp::new(kernel(), Actions::averages(data.n(), 20).unwrap());
         fit::fit(&mut model, compute, &data, &adam(60), &mut []).unwrap().loss
     });
-    let data = classes(300);
-    for (what, natural, steps) in [("svgp", None, 80), ("svgp, natural gradients", Some(0.1), 30)] {
+    let trainings = [
+        ("classes", "bernoulli(probit)", classes(300), None, 80),
+        ("classes, natural gradients", "bernoulli(probit)", classes(300), Some(0.1), 30),
+        ("counts", "poisson(exp)", counts(300), Some(0.1), 30),
+    ];
+    for (what, likelihood, data, natural, steps) in trainings {
         compared(what, |compute| {
-            let likelihood = Bernoulli { link: BernoulliLink::Probit };
-            let mut model = Svgp::new(kernel(), &inputs(51, 16, D), D, likelihood).unwrap();
+            let likelihood = Likelihoods::default().parse(likelihood, None).unwrap();
+            let mut model = Svgp::boxed(kernel(), &inputs(51, 16, D), D, likelihood).unwrap();
             let batches = Minibatches { size: 100, natural, ..Minibatches::default() };
             minibatch::fit(&mut model, compute, &data, &batches, &adam(steps), &mut []).unwrap().loss
         });

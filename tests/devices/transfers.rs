@@ -10,7 +10,7 @@ use cagey::models::svgp::Svgp;
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::scope::Scope;
 
-use crate::{gpus, inputs, name, observations};
+use crate::{alone, gpus, inputs, name, observations};
 
 const D: usize = 3;
 const ROOM: u64 = 64 << 10;
@@ -45,6 +45,9 @@ fn data(n: usize, classes: bool) -> Observations {
 
 #[test]
 fn steps_of_exact_models_move_parameters() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let data = data(600, false);
     let mut model = ExactGp::new(kernel());
@@ -59,6 +62,9 @@ fn steps_of_exact_models_move_parameters() {
 /// The batch is uploaded in every step.
 #[test]
 fn steps_of_variational_models_move_parameters_and_batch() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let (m, b) = (128, 256);
     let likelihoods: [(&str, Box<dyn Likelihood>); 2] =
@@ -79,6 +85,9 @@ fn steps_of_variational_models_move_parameters_and_batch() {
 
 #[test]
 fn steps_of_sparse_models_move_parameters() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let data = data(900, false);
     let model = Sgpr::new(kernel(), &inputs(32, 60, D), D).unwrap();
@@ -91,6 +100,9 @@ fn steps_of_sparse_models_move_parameters() {
 /// The transfers, for each place where matrices may be factorised.
 #[test]
 fn steps_of_computation_aware_models_move_small_matrices() {
+    if !alone() {
+        return;
+    }
     let (n, i) = (900, 64);
     let data = data(n, false);
     let model = Cagp::new(kernel(), Actions::averages(n, i).unwrap());
@@ -108,6 +120,9 @@ fn steps_of_computation_aware_models_move_small_matrices() {
 /// numbers for each row in each of Newton's steps to the sites.
 #[test]
 fn steps_of_newton_models_move_no_products() {
+    if !alone() {
+        return;
+    }
     set_algebra(Algebra::Device);
     let (n, i) = (900, 150);
     let data = data(n, true);

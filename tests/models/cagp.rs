@@ -578,6 +578,8 @@ fn actions_are_added_until_variances_need_no_more() {
             let all = posterior.predict(&points).unwrap().variance.iter().sum::<f64>();
             (all + noise) / (exact.iter().sum::<f64>() + noise) - 1.0
         };
+        let (said, open) = after.computation_aware().unwrap().added().unwrap();
+        assert!(said.contains("added after training") && open.is_none(), "{said} {open:?}");
         let (before, after) = (above(&before), above(&*after));
         assert!(before > share && after < 1.5 * share, "{n} rows: {before} and {after} above, for {share}");
     }

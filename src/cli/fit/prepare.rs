@@ -1,10 +1,11 @@
 //! From tables and options to a training that is ready to begin.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Instant;
 
 use cagey::data::{Dataset, Frame, Notes, RowFile, Schema};
-use cagey::fitted::{Plan, Settings};
+use cagey::fitted::{Plan, Settings, rows_that_count};
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -91,18 +92,16 @@ impl Fit {
             report::say(&format!("{count} series of `{}`: one kernel, and a function for each", column.name));
         }
         let split = self.splitting.split(&data)?;
-        let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
+        let train = split.as_ref().map_or(Cow::Borrowed(&data), |split| Cow::Owned(data.subset(&split.train)));
+        let rows = rows_that_count(&train, &likelihood, self.model.auxiliary_column().map(String::as_str));
         let model = match self.is_saved() {
             true => self.model.linear(&schema, &likelihood, rows).unwrap_or_else(|| self.model.clone()),
             false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),
         };
         let settings = self.settings(&model, &likelihood, rows)?;
-        let (train, test) = match split {
-            Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
-            None => (data, None),
-        };
+        let test = split.map(|split| data.subset(&split.test));
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let config = self.begin(&schema, &settings, train.n, fingerprint)?;
@@ -185,7 +184,9 @@ impl Fit {
         rows: usize,
         fingerprint: Fingerprint,
     ) -> Result<TrainConfig> {
-        let (count, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
+        // The column of known noise or exposures is no input.
+        let inputs = schema.d() - usize::from(settings.auxiliary_column.is_some()).min(schema.d());
+        let (count, columns) = (report::count(rows, "row"), report::count(inputs, "input column"));
         report::say(&format!("{count}, {columns}, target `{}`", schema.target));
         let options = crate::cli::registry().models.options(&settings.model)?;
         self.training.check(&[&*options], rows)?;

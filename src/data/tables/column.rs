@@ -255,8 +255,14 @@ impl ColumnReader {
                 _ => Err(decimal_comma(cell, wrong.clone())),
             },
             Kind::Written(notation, wrong) => match cell.value() {
-                Value::Number(number) if !notation.percent => Ok(number),
-                Value::Number(_) => Err("has no percent sign, unlike other cells of the column; correct it".into()),
+                Value::Number(number) if !notation.is_in_every_cell() => Ok(number),
+                Value::Number(_) => {
+                    let sign = match &notation.unit {
+                        Some(unit) => format!("unit `{unit}`"),
+                        None => "percent sign".into(),
+                    };
+                    Err(format!("has no {sign}, unlike other cells of the column; correct it").into())
+                }
                 Value::Written(found) if notation.with(&found.notation).as_ref() == Some(&*notation) => Ok(found.value),
                 Value::Written(_) => {
                     let signs = notation.words();

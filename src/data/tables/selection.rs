@@ -93,7 +93,7 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
     if features.is_empty() {
         return Err(layout.error(format_args!(
             "no feature is left next to the target `{}`; the file needs at least one column besides it and those left \
-             out, separated by commas, tabs or semicolons",
+             out, separated by commas, tabs or semicolons (with decimal commas, name the separator)",
             layout.names.get(target).map_or("", String::as_str)
         )));
     }

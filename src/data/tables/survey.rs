@@ -180,11 +180,12 @@ fn doubts(read: &[(&str, Kind, &Tally)], decimal_comma: bool) -> Vec<Advice> {
     let columns = few(&columns);
     vec![match decimal_comma {
         true => Advice::from(format!(
-            "`1,650` is read as 1.65 in {columns}, where every comma stands before three digits; if they separate \
-             thousands, do not ask for decimal commas"
+            "cells such as `1,650` are read as 1.65 in {columns}, where every comma stands before three digits; if they \
+             separate thousands, do not ask for decimal commas"
         )),
         false => {
-            let text = format!("`1,650` is read as 1650 in {columns}; if the commas are decimal commas, say so");
+            let text =
+                format!("cells such as `1,650` are read as 1650 in {columns}; if these are decimal commas, say so");
             Advice::from(text).set("ReadOptions::decimal_comma", true)
         }
     }]

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates, of_average};
 use series::is_series;
-pub(super) use series::{further, is_even, median_gap, periods, repeats, span};
+pub(super) use series::{further, is_even, is_single, median_gap, periods, repeats, span};
 use trial::{Gain, Trial, most_rows};
 
 /// Settings that predict rows better that they were not trained on.

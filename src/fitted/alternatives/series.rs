@@ -54,6 +54,11 @@ pub fn is_even(values: &[f64]) -> bool {
     sorted.len() >= FEW && *least > 0.5 * median && most < 1.5 * median
 }
 
+/// Whether hardly any value occurs twice, as times do and sizes or prices do not.
+pub fn is_single(values: &[f64]) -> bool {
+    10 * distinct(values).len() >= 9 * values.len()
+}
+
 /// The distance between the least and the largest value.
 pub fn span(values: &[f64]) -> f64 {
     let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));

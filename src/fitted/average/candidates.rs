@@ -76,6 +76,10 @@ const SHARED: &str = "rbf";
 /// A kernel that is worth its time for real targets only.
 const ROUGH: &str = "matern12(ard)";
 
+/// So many rows are on a line, or nearly, whatever the function: a linear trend would be certain of itself everywhere.
+const LINEAR: &str = "linear";
+const ON_A_LINE: usize = 3;
+
 /// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
 const OF_LOGARITHM: &str = "matern32(ard)";
 
@@ -97,6 +101,7 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     let mut all: Vec<Settings> = KERNELS
         .into_iter()
         .filter(|kernel| (inputs > 1 || *kernel != SHARED) && (gaussian || *kernel != ROUGH))
+        .filter(|kernel| data.n > ON_A_LINE || !kernel.starts_with(LINEAR))
         .map(with)
         .collect();
     let logarithm = logarithm.filter(|_| log && open);

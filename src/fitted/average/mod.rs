@@ -294,10 +294,17 @@ impl Fitted {
     pub(super) fn each(&self, change: impl Fn(&Self) -> Result<Self>) -> Result<Self> {
         let models = self.members.iter().map(|member| change(&member.fitted));
         if self.is_closed() {
-            return Self::average(models.collect::<Result<_>>()?);
+            return Ok(Self::average(models.collect::<Result<_>>()?)?.said_as(self));
         }
         let kept = |(member, fitted): (&Member, Result<Self>)| Ok(Member { fitted: fitted?, ..member.clone() });
         Self::of_members(self.members.iter().zip(models).map(kept).collect::<Result<_>>()?)
+    }
+
+    /// What was said of the search and its members, also where another member has become the heaviest.
+    fn said_as(mut self, before: &Self) -> Self {
+        let Summary { trail, unheard, .. } = &before.summary;
+        self.annotate(|summary| (summary.trail, summary.unheard) = (trail.clone(), unheard.clone()));
+        self
     }
 
     /// The average after a change of every member's predictions; weights stay.
@@ -316,7 +323,7 @@ impl Fitted {
         let updated = |member: &Member| member.fitted.update(more)?.measured();
         let models = self.members.iter().filter(able).map(updated).collect::<Result<Vec<Self>>>()?;
         // Without any member, the error is about the row.
-        if models.is_empty() { self.members[0].fitted.update(more) } else { Self::average(models) }
+        if models.is_empty() { self.members[0].fitted.update(more) } else { Ok(Self::average(models)?.said_as(self)) }
     }
 
     /// The transform that targets have to allow: none if a member models them as they are.

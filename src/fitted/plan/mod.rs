@@ -13,7 +13,7 @@ pub use cost::Cost;
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
-use super::{Registry, Settings, Tables, advice, average, leak, structure, weak_prior};
+use super::{Registry, Settings, Tables, advice, average, copies, leak, structure, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::distributed::{FileRows, Stored};
@@ -66,12 +66,27 @@ fn keep_scale(model: &mut dyn GpModel) {
 }
 
 impl Plan {
-    /// Prepares data and model.
+    /// Prepares data and model. Of Gaussian targets, rows that copy others are left out, which is said.
     ///
     /// # Errors
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        let Some(once) = copies::once(data, &settings.likelihood, settings.auxiliary_column.as_deref()) else {
+            return Self::of_kind(schema, data, settings, seed, registry);
+        };
+        let mut plan = Self::of_kind(schema, &once, settings, seed, registry)?;
+        plan.warn_all(&advice::once(data.n, once.n));
+        Ok(plan)
+    }
+
+    /// Adds a warning to all of its models.
+    fn warn_all(&mut self, warning: &Advice) {
+        self.warnings.push(warning.clone());
+        self.others.iter_mut().chain(self.search.as_deref_mut()).for_each(|plan| plan.warn_all(warning));
+    }
+
+    fn of_kind(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if let Some(asked) = structure::asked(&settings)? {
             return Self::structural(schema, data, (settings, &asked), seed, registry);
         }

@@ -134,6 +134,11 @@ impl Plan {
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
         warnings.extend(posterior.remarks(&some(&data)?.x)?);
+        let added = posterior.computation_aware().and_then(|aware| aware.added());
+        let (added, open) = added.unzip();
+        warnings.extend(open.flatten());
+        let said: Vec<String> = said.into_iter().chain(added).collect();
+        let said = (!said.is_empty()).then(|| said.join("; "));
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, jitter, units.target.sd));
         }

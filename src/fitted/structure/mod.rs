@@ -40,7 +40,7 @@ use std::ops::Range;
 use super::{Settings, average};
 use crate::data::{Column, Dataset, Schema, TargetTransform};
 use crate::error::{Error, Result};
-use crate::fitted::alternatives::is_even;
+use crate::fitted::alternatives::{is_even, is_single};
 use crate::models::options::Kind;
 use crate::models::registry::usual;
 use crate::models::state_space::StateSpaceOptions;
@@ -64,7 +64,7 @@ const LOCAL: &str = "matern12";
 /// only, and with more rows than this, as with fewer it is hardly longer.
 const LASTING: (&str, usize) = ("matern32", 200);
 
-/// Functions that are no series: nothing walks or repeats. The last begins at the one before.
+/// Functions that are no series: nothing walks or repeats. The last begins at the one before it.
 const CURVES: [&str; 3] = ["linear", "matern32", "matern52"];
 
 /// The smoothest functions. They have no state space, so they are for up to so many rows.
@@ -86,10 +86,11 @@ const WITHIN: f64 = 0.45;
 pub const MOST: usize = 200_000;
 
 /// Whether rows are a series, or the longest of several is: the only input is a date, or a number of constant spacing
-/// (24 values or more, of which a few may be missing). Then structural kernels are the default of the command.
+/// (24 values or more, of which a few may be missing, and hardly any twice). Then structural kernels are the default of
+/// the command.
 pub fn suits(schema: &Schema, data: &Dataset) -> bool {
     let (schema, data) = longest(schema, data);
-    is_dated(&schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x)
+    is_dated(&schema) || schema.features.len() == 1 && data.d == 1 && is_even(&data.x) && is_single(&data.x)
 }
 
 /// The periods of the seasons of rows, of several series those of the longest, the shortest first.
@@ -184,7 +185,8 @@ fn curves(base: &Settings, n: usize, all: &mut Vec<Candidate>) {
     for kernel in CURVES.into_iter().chain((n <= most).then_some(smooth)) {
         let model = if kernel == smooth { usual() } else { base.model.clone() };
         let settings = Settings { kernel: kernel.into(), model, ..base.clone() };
-        let link = (all.len() > 1).then(|| Link { of: all.len() - 1, adds: false });
+        // The smoothest function would not leave a start at the lengthscale of a rough one.
+        let link = (all.len() > 1 && kernel != smooth).then(|| Link { of: all.len() - 1, adds: false });
         all.push(Candidate { settings, link });
     }
 }

@@ -78,7 +78,8 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     }
 }
 
-/// Warnings about learned periods, over a single input, that are multiples of the target's.
+/// Warnings about learned periods, over a single input, that the rows do not show twice, or that are multiples of the
+/// target's.
 pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec<Advice> {
     let parameters = model.parameters();
     let learned = parameters.iter().filter(|(_, parameter)| is_period(parameter) && !parameter.fixed);
@@ -86,12 +87,20 @@ pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec
     let x = in_units(&data, column, units);
     let told = learned.filter_map(|(path, parameter)| {
         let period = parameter.values()[0];
-        let times = repeats(&x, &data.y, period)?;
-        let text = format!(
-            "{path} = {} is {times} times the period of the target, which is near {}; start at that",
-            shown(period),
-            shown(period / f64::from(times))
-        );
+        let text = if period > span(&x) {
+            format!(
+                "{path} = {} is longer than the rows, which span {}: none of them repeats another; start at a shorter one",
+                shown(period),
+                shown(span(&x))
+            )
+        } else {
+            let times = repeats(&x, &data.y, period)?;
+            format!(
+                "{path} = {} is {times} times the period of the target, which is near {}; start at that",
+                shown(period),
+                shown(period / f64::from(times))
+            )
+        };
         Some(Advice::from(text).about("Settings::init"))
     });
     told.collect()

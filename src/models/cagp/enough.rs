@@ -1,9 +1,12 @@
 //! As many actions as variances need.
 
+use std::fmt;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::{Actions, CagpPosterior, EXACT_ROWS};
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::models::cagp::IterativeCagp;
@@ -59,6 +62,55 @@ pub(super) fn check(likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
     Err(Error::Usage(problem).about("CagpOptions::actions"))
 }
 
+/// Why no more actions were added.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ended {
+    Enough,
+    Most,
+    Precision,
+}
+
+/// How many actions were added after training, and what they leave open.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Added {
+    actions: [usize; 2],
+    share: f64,
+    ended: Ended,
+}
+
+impl Added {
+    /// What the user should know if variances would need more.
+    pub fn warning(&self) -> Option<Advice> {
+        let (why, remedy) = match self.ended {
+            Ended::Enough => return None,
+            Ended::Most => ("more would take too much memory", ""),
+            Ended::Precision => {
+                ("others do not differ from them in this precision", "; double precision tells more apart")
+            }
+        };
+        let [_, to] = self.actions;
+        let share = percent(self.share);
+        let text = format!("{to} actions are not as many as variances need: {share}, and {why}{remedy}");
+        let advice = Advice::from(text).about("CagpOptions::actions");
+        Some(if remedy.is_empty() { advice } else { advice.set("Compute::precision", "f64") })
+    }
+}
+
+impl fmt::Display for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { actions: [from, to], share, .. } = self;
+        let added = match to - from {
+            0 => "none".into(),
+            added => format!("{added} of them"),
+        };
+        write!(f, "{to} actions, {added} added after training: {}", percent(*share))
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("what is not computed adds {:.1} % to the variance of a prediction", 100.0 * share)
+}
+
 impl CagpPosterior {
     /// The posterior with further actions, until the computational variance is at most this share of the mathematical
     /// one and that of Gaussian noise: in the mean of up to 200 rows of the data. Ends before that with one for each
@@ -76,8 +128,16 @@ impl CagpPosterior {
         let rows = self.data.gather(&rows)?;
         let x = &rows.x;
         let mathematical = self.mathematical(x)?;
-        let (mut grown, most) = (self, most(n));
-        while grown.actions() < most && grown.share(x, &mathematical)? > share {
+        let (from, most) = (self.actions(), most(n));
+        let mut grown = self;
+        let (left, ended) = loop {
+            let left = grown.share(x, &mathematical)?;
+            if left <= share {
+                break (left, Ended::Enough);
+            }
+            if grown.actions() >= most {
+                break (left, Ended::Most);
+            }
             let more = COLUMNS.max(grown.actions() / 4).min(most - grown.actions());
             let next = match gaussian {
                 true => grown.condition(&weighted(n, more, grown.actions() as u64)),
@@ -85,12 +145,12 @@ impl CagpPosterior {
             };
             match next {
                 Ok(next) if next.actions() > grown.actions() => grown = next,
-                // No action is new, as far as the precision can tell.
-                Ok(_) | Err(Error::Usage(_)) => break,
+                Ok(_) | Err(Error::Usage(_)) => break (left, Ended::Precision),
                 Err(other) => return Err(other),
             }
-        }
-        Ok(grown)
+        };
+        let added = Added { actions: [from, grown.actions()], share: left, ended };
+        Ok(Self { added: Some(added), ..grown })
     }
 
     /// The computational variance over that of a prediction by the exact model, summed over some rows.

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::{Actions, CagpPosterior, IterativeCagp};
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Row, Targets};
 use crate::linalg::dense::{product, view, view_mut};
@@ -157,6 +158,10 @@ impl CagpPosterior {
 pub const EXACT_ROWS: usize = 8000;
 
 impl ComputationAware for CagpPosterior {
+    fn added(&self) -> Option<(String, Option<Advice>)> {
+        self.added.map(|added| (added.to_string(), added.warning()))
+    }
+
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
         if self.of.likelihood.noise().is_none() {
             return Ok(Box::new(IterativeCagp::refined(self, actions)?));

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 
+use super::enough::Added;
 use super::numbers::Numbers;
 use super::{SiteRule, products};
 use crate::device::Compute;
@@ -93,6 +94,8 @@ pub struct CagpPosterior {
     pub(super) prepared: Prepared,
     /// Whether it has actions that its model does not know.
     pub(super) grown: bool,
+    /// What added them after training, if it did.
+    pub(super) added: Option<Added>,
 }
 
 /// Rows that are predicted at once.
@@ -111,8 +114,9 @@ impl CagpPosterior {
     ) -> Result<Self> {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
-        let (report, prepared) = (None, Prepared::default());
-        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared, grown: false })
+        let (report, added, prepared) = (None, None, Prepared::default());
+        let grown = false;
+        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared, grown, added })
     }
 
     /// The observations conditioned on.

@@ -77,7 +77,7 @@ pub(super) fn influence(
         return Ok(Influence { mean, ..Influence::default() });
     }
     let Some(slopes) = slopes(model, data, left, &raw)? else {
-        return Ok(Influence::unknown("rounding errors hide what it changed"));
+        return Ok(Influence::unknown("small steps of the hyperparameters do not change predictions evenly"));
     };
     let count = slopes.len();
     if count == 0 {
@@ -129,7 +129,7 @@ pub(super) fn influence(
     Ok(Influence::unknown("that training did not end at a minimum"))
 }
 
-/// Derivatives of left-out predictions; none if rounding errors hide them. Parameters at a bound, and those that change
+/// Derivatives of left-out predictions; none if steps up and down differ, by rounding or by curvature. Parameters at a bound, and those that change
 /// nothing, cannot move.
 fn slopes(model: &ExactGp, data: &Observations, left: &Marginals, raw: &[f64]) -> Result<Option<Vec<Slope>>> {
     let bound: Vec<bool> =

@@ -74,13 +74,17 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             Constraint::Interval { lower, upper } => {
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            _ if path.ends_with("noise") && (labels || kernels.iter().any(|kernel| replaces_noise(kernel))) => continue,
+            _ if path.ends_with("noise")
+                && (labels || data.auxiliary.is_some() || kernels.iter().any(|kernel| replaces_noise(kernel))) =>
+            {
+                continue;
+            }
             // Far apart in many columns, rows look rough to any kernel.
             _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
                 "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
-                 check for repeated rows, and leave out columns that do not matter",
+                 leave out columns that do not matter",
             ),
-            _ if path.ends_with("noise") => end("its floor: the data look noiseless; check them for repeated rows"),
+            _ if path.ends_with("noise") => end("its floor: the data look noiseless"),
             _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
                 .about("Settings::bounds"),
         });
