@@ -765,8 +765,11 @@ fn parquet_files() {
     let encoded = ReadOptions { one_hot: true, dates: true, missing: Missing::Drop, keep: true, ..options() };
     let (_, data) = read_training(&path, &encoded).unwrap();
     assert_eq!(data.feature_names, ["a", "b", "colour=red", "day", "at", "exactly", "flag"]);
-    assert_eq!((data.row(0), data.dropped), ([1.5, 7.0, 1.0, 1970.0, 1970.0, 1970.0, 1.0].as_slice(), 1));
-    assert_eq!(data.row(1), [3.5, 9.0, 1.0, 2020.0, 2020.0 + 182.0 / 366.0, 2020.0 + 182.0 / 366.0, 0.0]);
+    // Years of 365.25 days from the first day of 2000 on.
+    let [first, last] = [-10_957.0, 7_305.0].map(|days: f64| 2000.0 + days / 365.25);
+    let july = 2000.0 + 7_487.0 / 365.25;
+    assert_eq!((data.row(0), data.dropped), ([1.5, 7.0, 1.0, first, first, first, 1.0].as_slice(), 1));
+    assert_eq!(data.row(1), [3.5, 9.0, 1.0, last, july, july, 0.0]);
     assert_eq!((data.y.clone().unwrap(), data.rows), (vec![-1.0, -3.0], vec![1, 3]));
     let message = read_training(&path, &options()).unwrap_err().to_string();
     assert!(message.contains("row 1, column `colour`: `red`"), "{message}");

@@ -186,3 +186,15 @@ fn intervals_of_an_average_of_two_rows_hold() {
     let share = held / (10 * tables) as f64;
     assert!((0.4..0.62).contains(&share), "50 % intervals hold {share}");
 }
+
+/// Members that follow a smooth function without noise far less closely do not blur it.
+#[test]
+fn an_average_of_noiseless_rows_is_as_exact_as_its_best_member() {
+    let x = evenly(0.0, 1.0, 10);
+    let y = x.iter().map(|x| x.exp()).collect();
+    let model = fitted(&["x"], x, y, kernel("average"));
+    let points = evenly(0.05, 0.95, 10);
+    for (p, x) in model.predict_rows(&points).unwrap().iter().zip(&points) {
+        assert!((p.mean() - x.exp()).abs() < 1e-3, "{} at {x}, for {}", p.mean(), x.exp());
+    }
+}

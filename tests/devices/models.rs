@@ -133,7 +133,8 @@ fn every_kind_of_model_agrees() {
     let mut all = Vec::new();
     for (n, budget) in [(513, 1 << 18), (1025, 1 << 27)] {
         let data = observations(n, D);
-        let classes = data.with_targets(data.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect()).unwrap();
+        let classes =
+            data.clone().with_targets(data.y.iter().map(|y| f64::from(u8::from(*y > 0.0))).collect()).unwrap();
         for (what, choice) in choices() {
             let (likelihood, data) = match choice.kind() {
                 LabelRegressionOptions::NAME => {

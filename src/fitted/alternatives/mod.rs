@@ -39,6 +39,8 @@ pub struct Alternative {
 
 /// With fewer rows, nothing is tried.
 const FEW: usize = 20;
+/// Gains that are alike, in nats a row.
+const ALIKE: f64 = 0.05;
 
 impl Fitted {
     /// Alternatives that predict better, the best first; `found` is what is known about errors. Rows beyond the
@@ -88,7 +90,9 @@ impl Fitted {
             Some(told(candidate, gain, trial.data.n, self.summary.rows))
         };
         let mut paid: Vec<Alternative> = all.into_iter().filter_map(tried).collect();
-        paid.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        // Those that gain alike stay in the order of the candidates: a season comes before its multiple.
+        let step = |paid: &Alternative| (paid.gain / ALIKE).round();
+        paid.sort_by(|a, b| step(b).total_cmp(&step(a)));
         Ok(paid)
     }
 
