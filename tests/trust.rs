@@ -319,6 +319,8 @@ fn copies_are_named_and_prove_nothing() {
     assert!(advice(&fitted, &found.findings).is_empty());
     let single = fit(&table(&["x"], 13, once), Settings::default());
     assert_eq!((fitted.summary.loss, fitted.noise()), (single.summary.loss, single.noise()), "they count once");
+    let known = Settings { fix: vec!["noise".into()], ..Settings::default() };
+    assert_eq!(fit(&table(&["x"], 39, |i| once(i / 3)), known).summary.rows, 39, "nothing says what the noise is");
     // What was measured anew differs.
     let anew = |i: usize| vec![once(i / 3)[0], once(i / 3)[1] + 0.01 * (i % 3 % 2) as f64];
     let fitted = fit(&table(&["x"], 39, anew), Settings::default());

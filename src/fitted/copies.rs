@@ -55,16 +55,21 @@ pub(super) fn copies(data: &Observations) -> usize {
     whole.len() - whole.iter().collect::<HashSet<_>>().len()
 }
 
-/// How many rows of a table a model is trained on.
-pub fn rows_that_count(data: &Dataset, likelihood: &str, auxiliary_column: Option<&str>) -> usize {
-    once(data, likelihood, auxiliary_column).map_or(data.n, |once| once.n)
+/// How many rows of a table a model is trained on; whether its noise is known, by a column or because it is fixed.
+pub fn rows_that_count(data: &Dataset, likelihood: &str, known: bool) -> usize {
+    once(data, likelihood, known).map_or(data.n, |once| once.n)
 }
 
-/// Of Gaussian targets, the rows without those that copy an earlier one, target included, if there are many copies and
+/// Whether settings say what the noise is: by a column, or because it is fixed.
+pub fn knows_noise(auxiliary_column: Option<&String>, fix: &[String]) -> bool {
+    auxiliary_column.is_some() || fix.iter().any(|name| name.ends_with("noise"))
+}
+
+/// Of Gaussian targets whose noise is learned, the rows without those that copy an earlier one, target included, if there are many copies and
 /// nearly all rows with the same inputs are copies: what was measured anew would differ by its noise. They are no
 /// evidence of small noise.
-pub(super) fn once(data: &Dataset, likelihood: &str, auxiliary_column: Option<&str>) -> Option<Dataset> {
-    if !likelihood.starts_with("gaussian") || auxiliary_column.is_some() {
+pub(super) fn once(data: &Dataset, likelihood: &str, known: bool) -> Option<Dataset> {
+    if !likelihood.starts_with("gaussian") || known {
         return None;
     }
     let rows = Observations::new(data.x.clone(), data.d, data.y.clone()?, None).ok()?;

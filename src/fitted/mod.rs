@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use alternatives::Alternative;
 pub use average::Member;
-pub use copies::{Copies, rows_that_count};
+pub use copies::{Copies, knows_noise, rows_that_count};
 pub use fit::Fit;
 pub use forecast::Ahead;
 pub use functions::Paths;

@@ -95,7 +95,7 @@ impl Fit {
         let y = data.y.as_deref().unwrap_or_default();
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
         let train = split.as_ref().map_or(Cow::Borrowed(&data), |split| Cow::Owned(data.subset(&split.train)));
-        let rows = rows_that_count(&train, &likelihood, self.model.auxiliary_column().map(String::as_str));
+        let rows = rows_that_count(&train, &likelihood, self.model.knows_noise());
         let model = match self.is_saved() {
             true => self.model.linear(&schema, &likelihood, rows).unwrap_or_else(|| self.model.clone()),
             false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),

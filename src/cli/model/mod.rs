@@ -11,7 +11,7 @@ use cagey::Result;
 use cagey::data::{Dataset, Schema, TargetTransform, Warping};
 use cagey::fitted::average::{self, AVERAGE, OF_MODELS, UNTRIED_MODELS};
 use cagey::fitted::structure::{self, AUTO};
-use cagey::fitted::{Calibrate, Cost, Settings};
+use cagey::fitted::{Calibrate, Cost, Settings, knows_noise};
 use cagey::kernels::text::{GRAMMAR, parse_named};
 use cagey::models::command::Given;
 use cagey::models::laplace::LaplaceOptions;
@@ -331,6 +331,11 @@ impl ModelOptions {
     /// The auxiliary column: noise, exposure or trials.
     pub fn auxiliary_column(&self) -> Option<&String> {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
+    }
+
+    /// Whether the options say what the noise is.
+    pub fn knows_noise(&self) -> bool {
+        knows_noise(self.auxiliary_column(), &self.fix)
     }
 
     /// The column that tells several series apart.

@@ -66,13 +66,15 @@ fn keep_scale(model: &mut dyn GpModel) {
 }
 
 impl Plan {
-    /// Prepares data and model. Of Gaussian targets, rows that copy others are left out, which is said.
+    /// Prepares data and model. Of Gaussian targets whose noise is learned, rows that copy others are left out,
+    /// which is said.
     ///
     /// # Errors
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        let Some(once) = copies::once(data, &settings.likelihood, settings.auxiliary_column.as_deref()) else {
+        let known = copies::knows_noise(settings.auxiliary_column.as_ref(), &settings.fix);
+        let Some(once) = copies::once(data, &settings.likelihood, known) else {
             return Self::of_kind(schema, data, settings, seed, registry);
         };
         let mut plan = Self::of_kind(schema, &once, settings, seed, registry)?;
