@@ -77,6 +77,9 @@ fn a_scale_that_no_row_tells_is_that_of_the_target() {
             assert!((mean - value).abs() < 1e-9 * size, "{mean}");
             assert!(sd > least * size && sd < 1.2 * size, "{rows} rows of {value} at {x}: {sd}");
         }
+        let average = fitted(&["x"], model.data().x.clone(), vec![value; rows], kernel("average"));
+        let far = &average.predict_rows(&[300.0]).unwrap()[0];
+        assert!((far.sd() - size).abs() < 0.2 * size, "an average far away: {far:?}");
         assert!(model.caution().unwrap().contains("no scale of the target is known"));
         assert!(model.summary.warnings.iter().any(|warning| warning.text.contains("no scale of the target")));
     }

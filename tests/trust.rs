@@ -286,6 +286,19 @@ fn a_multiple_of_the_period_is_called_one() {
 }
 
 #[test]
+fn a_period_that_the_rows_do_not_span_is_called_one() {
+    let rows = table(&["x"], 40, |i| vec![0.1 * i as f64, (1.5 * i as f64).sin()]);
+    let said = |period: f64| {
+        let schema = Schema::numeric(&rows);
+        let settings = Settings { kernel: format!("periodic(period={period})"), ..Settings::default() };
+        let none = TrainConfig { steps: 0, ..TrainConfig::default() };
+        let fitted = Fitted::fit(schema, &rows, settings, &none, &Registry::default(), &mut []).unwrap();
+        fitted.summary.warnings.iter().any(|warning| warning.text.contains("is longer than the rows, which span 3.9"))
+    };
+    assert!(said(4.0) && !said(3.5));
+}
+
+#[test]
 fn an_average_over_kernels_is_advised_no_kernel() {
     let shape = |i: usize| (4.0 * place(i, 1.0)).sin() + 2.0 * place(i, 2.0) + 0.4 * noise(i, 1.0);
     let rows = table(&["a", "b"], 60, |i| vec![place(i, 1.0), place(i, 2.0), shape(i).exp()]);
