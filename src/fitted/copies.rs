@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Fitted;
-use super::advice::is_one_row;
 use crate::data::{Dataset, bits, groups};
 use crate::error::Result;
 use crate::models::Observations;
@@ -26,19 +25,20 @@ const CATEGORIES: usize = 12;
 /// For each row, whether another one has the same inputs and the same target. In a table of categories inputs repeat
 /// anyway, and no row is a copy: there every column has two values, or few, and rows with the same inputs mostly have
 /// different targets.
-pub(super) fn copied(data: &Observations) -> Vec<bool> {
-    let count = |groups: &[usize]| {
-        let mut counts = vec![0; groups.len()];
-        groups.iter().for_each(|group| counts[*group] += 1);
-        groups.iter().map(|group| counts[*group] > 1).collect::<Vec<bool>>()
-    };
-    let whole: Vec<Vec<f64>> =
-        data.x.chunks(data.d).zip(&data.y).map(|(row, y)| row.iter().chain([y]).copied().collect()).collect();
-    let copied = count(&groups(whole.iter().map(Vec::as_slice)));
+pub(super) fn copied(x: &[f64], d: usize, y: &[f64]) -> Vec<bool> {
+    let whole: Vec<Vec<f64>> = x.chunks(d).zip(y).map(|(row, y)| row.iter().chain([y]).copied().collect()).collect();
+    let copied = twins(&groups(whole.iter().map(Vec::as_slice)));
     let number = |of: &[bool]| of.iter().filter(|is| **is).count();
-    let most = (0..data.d).map(|at| distinct(data.x[at..].iter().step_by(data.d))).max().unwrap_or(0);
-    let differ = || 2 * number(&copied) < number(&count(&data.groups()));
-    if most <= 2 || most <= CATEGORIES && differ() { vec![false; data.n()] } else { copied }
+    let most = (0..d).map(|at| distinct(x[at..].iter().step_by(d))).max().unwrap_or(0);
+    let differ = || 2 * number(&copied) < number(&twins(&groups(x.chunks(d))));
+    if most <= 2 || most <= CATEGORIES && differ() { vec![false; y.len()] } else { copied }
+}
+
+/// For each row, whether another one is in its group.
+fn twins(groups: &[usize]) -> Vec<bool> {
+    let mut counts = vec![0; groups.len()];
+    groups.iter().for_each(|group| counts[*group] += 1);
+    groups.iter().map(|group| counts[*group] > 1).collect()
 }
 
 /// Whether so many copies are worth a word.
@@ -48,11 +48,14 @@ pub(super) fn are_many(copies: usize, rows: usize) -> bool {
 
 /// Number of rows that copy an earlier one, target included; 0 in a table of categories.
 pub(super) fn copies(data: &Observations) -> usize {
-    let copied = copied(data);
-    let rows = data.x.chunks(data.d).zip(&data.y).zip(&copied).filter(|(_, copied)| **copied);
-    let whole: Vec<Vec<u64>> =
-        rows.map(|((row, y), _)| bits(&row.iter().chain([y]).copied().collect::<Vec<_>>())).collect();
-    whole.len() - whole.iter().collect::<HashSet<_>>().len()
+    data.n() - firsts((&data.x, data.d, &data.y), &copied(&data.x, data.d, &data.y)).len()
+}
+
+/// The positions of the rows that copy no earlier one, given which have copies.
+fn firsts((x, d, y): (&[f64], usize, &[f64]), copied: &[bool]) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let row = |i: usize| bits(&x[i * d..][..d].iter().chain([&y[i]]).copied().collect::<Vec<_>>());
+    (0..y.len()).filter(|i| !copied[*i] || seen.insert(row(*i))).collect()
 }
 
 /// How many rows of a table a model is trained on; whether its noise is known, by a column or because it is fixed.
@@ -65,33 +68,23 @@ pub fn knows_noise(auxiliary_column: Option<&String>, fix: &[String]) -> bool {
     auxiliary_column.is_some() || fix.iter().any(|name| name.ends_with("noise"))
 }
 
-/// Of Gaussian targets whose noise is learned, the rows without those that copy an earlier one, target included, if there are many copies and
-/// nearly all rows with the same inputs are copies: what was measured anew would differ by its noise. They are no
-/// evidence of small noise.
+/// Of Gaussian targets whose noise is learned, the rows without those that copy an earlier one, target included, if there
+/// are many copies and nearly all rows with the same inputs are copies: what was measured anew would differ by its
+/// noise. They are no evidence of small noise.
 pub(super) fn once(data: &Dataset, likelihood: &str, known: bool) -> Option<Dataset> {
-    if !likelihood.starts_with("gaussian") || known {
+    if !likelihood.starts_with("gaussian") || known || data.d == 0 {
         return None;
     }
-    let rows = Observations::new(data.x.clone(), data.d, data.y.clone()?, None).ok()?;
-    if !are_many(copies(&rows), rows.n()) || is_one_row(&rows) {
+    let y = data.y.as_deref()?;
+    let copied = copied(&data.x, data.d, y);
+    let kept = firsts((&data.x, data.d, y), &copied);
+    // A single row that repeats is told of as one.
+    if !are_many(data.n - kept.len(), data.n) || kept.len() == 1 {
         return None;
     }
-    let groups = rows.groups();
-    let mut twins = vec![0; groups.len()];
-    groups.iter().for_each(|group| twins[*group] += 1);
-    let copied = copied(&rows);
-    let same: Vec<usize> = (0..rows.n()).filter(|row| twins[groups[*row]] > 1).collect();
-    if 10 * same.iter().filter(|row| copied[**row]).count() < 9 * same.len() {
-        return None;
-    }
-    let mut seen = HashSet::new();
-    let first = |i: &usize| {
-        let row: Vec<f64> = data.row(*i).iter().chain([&rows.y[*i]]).copied().collect();
-        !copied[*i] || seen.insert(bits(&row))
-    };
-    let kept: Vec<usize> = (0..rows.n()).filter(first).collect();
-    let notes = data.notes.clone();
-    Some(Dataset { notes, ..data.subset(&kept) })
+    let number = |of: &[bool]| of.iter().filter(|is| **is).count();
+    let copies = 10 * number(&copied) >= 9 * number(&twins(&groups(data.x.chunks(data.d))));
+    copies.then(|| Dataset { notes: data.notes.clone(), ..data.subset(&kept) })
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a f64>) -> usize {

@@ -97,7 +97,7 @@ impl Fitted {
     /// Errors of drawing residuals.
     pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
         let n = self.data.n();
-        let copied = copied(&self.data);
+        let copied = copied(&self.data.x, self.data.d, &self.data.y);
         let mut tested = self.tested(&left.standardised());
         tested.retain(|row| !copied[*row]);
         let rows: Vec<usize> = some(tested.len(), MOST_LEFT_OUT).into_iter().map(|place| tested[place]).collect();

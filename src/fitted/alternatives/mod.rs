@@ -77,7 +77,7 @@ impl Fitted {
         let until = time.map(|time| Instant::now() + time);
         let mut trial = Trial::new(lead, registry, data, until);
         trial.beside = self.members.iter().skip(1).map(|member| &member.fitted.settings).collect();
-        let copied = copied(&self.data);
+        let copied = copied(&self.data.x, self.data.d, &self.data.y);
         trial.judged = (0..trial.data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
         trial.forecasts = along.map_or(Vec::new(), |input| forecasts(&trial.data, input));
         let all = match self.members.is_empty() {

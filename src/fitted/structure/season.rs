@@ -78,8 +78,7 @@ pub fn start(model: &mut dyn GpModel, data: &Observations, units: &Units) {
     }
 }
 
-/// Warnings about learned periods, over a single input, that the rows do not show twice, or that are multiples of the
-/// target's.
+/// Warnings about learned periods, over a single input, that are longer than the rows, or multiples of the target's.
 pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec<Advice> {
     let parameters = model.parameters();
     let learned = parameters.iter().filter(|(_, parameter)| is_period(parameter) && !parameter.fixed);
@@ -89,7 +88,8 @@ pub fn multiples(model: &dyn GpModel, data: &Observations, units: &Units) -> Vec
         let period = parameter.values()[0];
         let text = if period > span(&x) {
             format!(
-                "{path} = {} is longer than the rows, which span {}: none of them repeats another; start at a shorter one",
+                "{path} = {} is longer than the rows, which span {}: none of them repeats another; start at a shorter \
+                 one",
                 shown(period),
                 shown(span(&x))
             )

@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Actions, CagpPosterior, EXACT_ROWS};
 use crate::advice::Advice;
+use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::models::cagp::IterativeCagp;
@@ -76,23 +77,22 @@ pub(super) struct Added {
     actions: [usize; 2],
     share: f64,
     ended: Ended,
+    precision: Precision,
 }
 
 impl Added {
     /// What the user should know if variances would need more.
     pub fn warning(&self) -> Option<Advice> {
-        let (why, remedy) = match self.ended {
+        let why = match self.ended {
             Ended::Enough => return None,
-            Ended::Most => ("more would take too much memory", ""),
-            Ended::Precision => {
-                ("others do not differ from them in this precision", "; double precision tells more apart")
-            }
+            Ended::Most => "more would take too much memory",
+            Ended::Precision => "others do not differ from them in this precision",
         };
         let [_, to] = self.actions;
-        let share = percent(self.share);
-        let text = format!("{to} actions are not as many as variances need: {share}, and {why}{remedy}");
+        let text = format!("{to} actions are not as many as variances need: {}, and {why}", percent(self.share));
         let advice = Advice::from(text).about("CagpOptions::actions");
-        Some(if remedy.is_empty() { advice } else { advice.set("Compute::precision", "f64") })
+        let single = self.ended == Ended::Precision && self.precision != Precision::F64;
+        Some(if single { advice.set("Compute::precision", "f64") } else { advice })
     }
 }
 
@@ -149,7 +149,7 @@ impl CagpPosterior {
                 Err(other) => return Err(other),
             }
         };
-        let added = Added { actions: [from, grown.actions()], share: left, ended };
+        let added = Added { actions: [from, grown.actions()], share: left, ended, precision: grown.compute.precision };
         Ok(Self { added: Some(added), ..grown })
     }
 

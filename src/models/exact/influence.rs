@@ -129,8 +129,8 @@ pub(super) fn influence(
     Ok(Influence::unknown("that training did not end at a minimum"))
 }
 
-/// Derivatives of left-out predictions; none if steps up and down differ, by rounding or by curvature. Parameters at a bound, and those that change
-/// nothing, cannot move.
+/// Derivatives of left-out predictions; none if steps up and down differ, by rounding or by curvature. Parameters at a
+/// bound, and those that change nothing, cannot move.
 fn slopes(model: &ExactGp, data: &Observations, left: &Marginals, raw: &[f64]) -> Result<Option<Vec<Slope>>> {
     let bound: Vec<bool> =
         model.parameters().into_iter().flat_map(|(_, parameter)| parameter.free_at_bound()).collect();
