@@ -26,9 +26,6 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal};
 
-#[path = "common/device.rs"]
-mod device;
-
 /// The box of the search.
 const LOW: [f64; 2] = [-5.0, 0.0];
 const HIGH: [f64; 2] = [10.0, 15.0];
@@ -71,7 +68,7 @@ fn fit(places: &[[f64; 2]]) -> Result<Fitted> {
         .kernel("matern52(ard)")
         .bounds("noise", 1e-4, 1.0)
         .config(config)
-        .compute(device::asked(Precision::F64))
+        .compute(cagey_examples::asked(Precision::F64))
         .run()
 }
 

@@ -25,10 +25,7 @@ use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Model hourly counts with two likelihoods and compare their predictions.
 #[derive(Parser)]

@@ -25,16 +25,13 @@ use cagey::train::{Adam, Optimizer, Outcome, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Classify points in the plane and draw the decision boundary and its uncertainty.
 #[derive(Parser)]
 struct Options {
     /// Two coordinates and the label of each point
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/moons.csv.gz"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/moons.csv.gz"))]
     data: PathBuf,
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "classification.png")]

@@ -15,16 +15,13 @@ use cagey::train::{Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Fit the CO₂ record, forecast its last ten years, draw the components.
 #[derive(Parser)]
 struct Options {
     /// The record: decimal year and ppm
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/mauna_loa_co2.csv.gz"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/mauna_loa_co2.csv.gz"))]
     data: PathBuf,
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "co2.png")]

@@ -37,9 +37,6 @@ impl Network {
     }
 }
 
-#[path = "common/device.rs"]
-mod device;
-
 /// A table of the function with noise of standard deviation 0.05, at `n` places that begin at `first`.
 fn table(first: f64, n: usize) -> Result<Dataset> {
     let x: Vec<f64> = (0..n).map(|i| first + 6.0 * i as f64 / n as f64).collect();
@@ -49,7 +46,7 @@ fn table(first: f64, n: usize) -> Result<Dataset> {
 }
 
 fn main() -> Result<()> {
-    let compute = device::asked(Precision::F64);
+    let compute = cagey_examples::asked(Precision::F64);
     let device = Device::flex();
     device.seed(1);
     let network = ModuleTransform::new("network", Network::new(&device), 2, Network::forward)?;

@@ -10,9 +10,6 @@ use cagey::data::Dataset;
 use cagey::device::Precision;
 use cagey::fitted::Fit;
 
-#[path = "common/device.rs"]
-mod device;
-
 /// Passengers of an invented line in a month counted from January 2010: growth, a season that grows too, and chance.
 fn passengers(month: usize) -> f64 {
     let t = month as f64;
@@ -26,7 +23,7 @@ fn main() -> cagey::Result<()> {
     let year = |month: usize| 2010.0 + month as f64 / 12.0;
     let data = Dataset::new(["year"], (0..seen).map(year).collect())?
         .with_target("passengers", (0..seen).map(passengers).collect())?;
-    let model = Fit::new(&data).kernel("auto").compute(device::asked(Precision::F64)).run()?;
+    let model = Fit::new(&data).kernel("auto").compute(cagey_examples::asked(Precision::F64)).run()?;
     println!("weight  structure");
     for member in model.members().iter().take(5) {
         println!("{:6.2}  {}", member.weight, member.name());

@@ -19,16 +19,13 @@ use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Classify handwritten digits and draw how well the probabilities are calibrated.
 #[derive(Parser)]
 struct Options {
     /// Pixels and the class of each image
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits.csv.gz"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv.gz"))]
     data: PathBuf,
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "multiclass.png")]

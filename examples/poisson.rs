@@ -23,16 +23,13 @@ use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Learn the rate of coal-mining disasters and draw it with its credible band.
 #[derive(Parser)]
 struct Options {
     /// Years and counts
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/coal_yearly.csv"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/coal_yearly.csv"))]
     data: PathBuf,
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "poisson.png")]

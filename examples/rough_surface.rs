@@ -23,10 +23,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-#[path = "common/device.rs"]
-mod device;
-
-use device::Device;
+use cagey_examples::Device;
 
 /// Train a computation-aware GP on a large generated surface.
 #[derive(Parser)]

@@ -34,7 +34,7 @@ struct Options {
     #[arg(long)]
     write: bool,
     /// The file of accepted results
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/accuracy.json"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/accuracy.json"))]
     file: PathBuf,
     /// Keep generated tables in this folder
     #[arg(long)]

@@ -27,7 +27,7 @@ pub fn read(name: &str, classes: bool, folder: &Path, seed: u64) -> Result<(Sche
 
 fn file(name: &str, folder: &Path) -> Result<PathBuf> {
     for ending in ["csv.gz", "csv"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/data/{name}.{ending}"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/{name}.{ending}"));
         if path.exists() {
             return Ok(path);
         }

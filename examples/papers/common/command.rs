@@ -10,7 +10,7 @@ use cagey::{Error, Result};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 
-use super::device::Device;
+use cagey_examples::Device;
 
 /// A figure or table.
 pub struct Item<O> {

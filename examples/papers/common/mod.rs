@@ -2,8 +2,6 @@
 #![allow(dead_code)] // each program uses its own part
 
 pub mod command;
-#[path = "../../common/device.rs"]
-pub mod device;
 pub mod drawing;
 pub mod results;
 pub mod rows;

@@ -1,5 +1,4 @@
 //! The device that an example computes on.
-#![allow(dead_code)] // each example uses its own part
 
 use cagey::device::{Compute, DeviceKind, Precision};
 
