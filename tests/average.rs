@@ -63,7 +63,7 @@ fn predictions_are_those_of_the_members_by_weight() {
     let (data, new) = (rows(0, 40), rows(40, 46));
     let fitted = fit(&data, settings(), &steps(8));
     let members = fitted.members();
-    assert_eq!(members.len(), 7);
+    assert_eq!(members.len(), 8);
     assert_eq!(members.iter().filter(|m| m.fitted.settings.target_transform == TargetTransform::Log).count(), 1);
     close(members.iter().map(|m| m.weight).sum(), 1.0, 1e-12, "weights");
     assert!(members.is_sorted_by(|a, b| a.weight >= b.weight));
@@ -242,7 +242,7 @@ fn samples_have_the_moments_of_the_average() {
     let (data, new) = (rows(0, 30), rows(41, 43));
     let kernel = "average(log=false)".into();
     let fitted = fit(&data, Settings { kernel, ..settings() }, &steps(5));
-    assert_eq!(fitted.members().len(), 6);
+    assert_eq!(fitted.members().len(), 7);
     let joint = fitted.predict_joint(&new).unwrap();
     let count = 4000;
     let samples = fitted.sample(&new, count, 3).unwrap();
@@ -313,7 +313,7 @@ fn members_without_time_are_left_out_and_named() {
     let fitted = fit(&data, Settings { kernel: "average(log=false)".into(), ..settings() }, &config);
     assert_eq!(fitted.members().len(), 1);
     let told = fitted.summary.warnings.iter().filter(|advice| advice.text.starts_with("the average is without"));
-    assert_eq!(told.count(), 5);
+    assert_eq!(told.count(), 6);
     let again = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
     assert_eq!(again.summary.warnings, fitted.summary.warnings);
 }
@@ -433,12 +433,61 @@ fn what_cannot_be_averaged_is_refused() {
 fn candidates_of_the_logarithm_are_for_positive_targets_that_are_modelled_as_they_are() {
     let data = rows(0, 20);
     let count = |settings: &Settings, data: &Dataset| candidates(settings, data, true).len();
-    assert_eq!(count(&settings(), &data), 7);
+    assert_eq!(count(&settings(), &data), 8);
     let known = Settings { target_transform: TargetTransform::Log1p, ..settings() };
-    assert_eq!(count(&known, &data), 6);
+    assert_eq!(count(&known, &data), 7);
     let mut signed = data.clone();
     signed.y.as_mut().unwrap()[3] = -1.0;
-    assert_eq!(count(&settings(), &signed), 6);
+    assert_eq!(count(&settings(), &signed), 7);
+}
+
+/// Independent numbers that look normal.
+fn noise(i: usize) -> f64 {
+    let uniform = |k: usize| ((k as f64 * 12.9898).sin() * 43_758.545_3).rem_euclid(1.0);
+    (-2.0 * uniform(2 * i + 1).max(1e-9).ln()).sqrt() * (std::f64::consts::TAU * uniform(2 * i + 2)).cos()
+}
+
+#[test]
+fn a_line_in_more_columns_than_rows_does_not_know_rows_that_it_leaves_out() {
+    let (n, d) = (30, 60);
+    let names: Vec<String> = (0..d).map(|k| format!("x{k}")).collect();
+    let data = Dataset::new(names, (0..n * d).map(|i| noise(i + 1000)).collect()).unwrap();
+    let data = data.with_target("y", (0..n).map(noise).collect()).unwrap();
+    let line = candidates(&settings(), &data, true).into_iter().find(|one| one.kernel == "linear + constant").unwrap();
+    let fitted = fit(&data, line, &steps(200));
+    // Nothing is to be known: residuals are as large as the targets, and so are the errors that it expects.
+    let (y, left) = fitted.uncalibrated().leave_one_out().unwrap();
+    let error = |y: &f64, p: &Predictive| (y - p.mean()).powi(2);
+    let residuals = y.iter().zip(&left).map(|(y, p)| error(y, p)).sum::<f64>() / n as f64;
+    let square = y.iter().map(|y| y * y).sum::<f64>() / n as f64;
+    assert!(residuals > 0.9 * square, "{residuals} of {square}");
+    let density = y.iter().zip(&left).map(|(y, p)| p.log_density(*y)).sum::<f64>() / n as f64;
+    assert!((-2.0..-1.2).contains(&density), "{density}");
+}
+
+#[test]
+fn a_member_on_ranks_has_the_weight_where_an_input_is_spread_over_decades() {
+    let row = |i: usize| [(2.0 * noise(i)).exp(), noise(i + 500)];
+    let data = |from: usize, to: usize| {
+        let y = |i: usize| (1.5 * row(i)[0].ln()).sin() + 0.3 * row(i)[1];
+        let data = Dataset::new(["a", "b"], (from..to).flat_map(row).collect()).unwrap();
+        data.with_target("y", (from..to).map(y).collect()).unwrap()
+    };
+    let (train, test) = (data(0, 60), data(60, 160));
+    let fitted = fit(&train, settings(), &steps(100));
+    assert_eq!(fitted.members()[0].fitted.settings.input_transform.all, Some(WarpKind::Ranks));
+    let single = fit(&train, Settings::default(), &steps(100));
+    let error = |fitted: &Fitted| {
+        let predictions = fitted.predict(&test).unwrap();
+        let squares = predictions.iter().zip(test.y.as_ref().unwrap()).map(|(p, y)| (p.mean() - y).powi(2));
+        squares.sum::<f64>()
+    };
+    assert!(error(&fitted) < 0.5 * error(&single), "{} for {}", error(&fitted), error(&single));
+    // Rows are the same, whatever members make of them.
+    let members = fitted.members().iter().map(|member| member.fitted.clone());
+    assert!(Fitted::average(members.collect()).is_ok());
+    let other = fit(&data(1, 61), fitted.members()[0].fitted.settings.clone(), &steps(0));
+    assert!(Fitted::average(vec![single, other]).unwrap_err().to_string().contains("the same rows"));
 }
 
 #[test]

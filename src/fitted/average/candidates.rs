@@ -80,39 +80,58 @@ const ROUGH: &str = "matern12(ard)";
 const LINEAR: &str = "linear";
 const ON_A_LINE: usize = 3;
 
-/// The kernel of the model of the target's logarithm. A linear trend there would be an exponential one of the target.
-const OF_LOGARITHM: &str = "matern32(ard)";
+/// A linear function of real targets with an offset, whose variance stays as it is. Rows and targets are centred by
+/// their own means. So with more columns than rows and without an offset, each row would follow from all others, and
+/// the evidence would grow without a bound as the noise falls.
+const LINE: &str = "linear + constant";
+const OFFSET: &str = "constant.variance";
 
-/// Fewer rows do not tell whether errors grow with the target; a model of its logarithm would only make predictions
-/// depend on where the target has its zero.
+/// The kernel of models of the target's logarithm, where a linear trend would be an exponential one of the target, and
+/// of models of transformed inputs.
+const USUAL: &str = "matern32(ard)";
+
+/// Fewer rows do not tell how an input is spread, or whether errors grow with the target; a model of its logarithm would
+/// only make predictions depend on where the target has its zero.
 pub(in crate::fitted) const TELL: usize = 20;
 
-/// The settings of the models of an average: one for each kernel of a small family. With `log`, if there are 20 rows or
-/// more, no target is negative and nothing else is known about them (a transform, or noise of rows), also one of the
-/// target's logarithm, or that of 1 + target. The kernel of `settings` does not matter.
+/// The settings of the models of an average: one for each kernel of a small family. Of real targets whose noise is not
+/// known for each row, and of 20 rows or more, also one on ranks of the inputs, if there are several and nothing is asked of
+/// them; with `log`, if no target is negative and no transform is asked for, also one of the target's logarithm, or that
+/// of 1 + target. The kernel of `settings` does not matter.
 pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
-    let logarithm = TargetTransform::logarithm(data.y.as_deref().unwrap_or_default()).filter(|_| data.n >= TELL);
     let gaussian = settings.likelihood.starts_with("gaussian");
-    let open =
-        gaussian && settings.target_transform == TargetTransform::Identity && settings.auxiliary_column.is_none();
+    let open = gaussian && settings.auxiliary_column.is_none() && data.n >= TELL;
     let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
+    let offset = || settings.fix.iter().cloned().chain([OFFSET.to_string()]).collect();
+    let member = |kernel: &str| match kernel {
+        LINEAR if gaussian => Settings { fix: offset(), ..with(LINE) },
+        _ => with(kernel),
+    };
     // With one column, the kernel with one lengthscale is another member's.
     let inputs = data.d - usize::from(settings.auxiliary_column.is_some()).min(data.d);
     let mut all: Vec<Settings> = KERNELS
         .into_iter()
         .filter(|kernel| (inputs > 1 || *kernel != SHARED) && (gaussian || *kernel != ROUGH))
         .filter(|kernel| data.n > ON_A_LINE || !kernel.starts_with(LINEAR))
-        .map(with)
+        .map(member)
         .collect();
-    let logarithm = logarithm.filter(|_| log && open);
-    all.extend(logarithm.map(|target_transform| Settings { target_transform, ..with(OF_LOGARITHM) }));
+    let uneven = open && inputs > 1 && settings.standardize && settings.input_transform.is_auto();
+    all.extend(uneven.then(|| warped(&with(USUAL), WarpKind::Ranks)));
+    let untransformed = log && open && settings.target_transform == TargetTransform::Identity;
+    let logarithm = TargetTransform::logarithm(data.y.as_deref().unwrap_or_default());
+    all.extend(
+        logarithm.filter(|_| untransformed).map(|target_transform| Settings { target_transform, ..with(USUAL) }),
+    );
     all
 }
 
-/// The same for a table: of several series along one input, the kernel with one lengthscale is another member's too.
+/// The same for a table: of several series along one input, the kernel with one lengthscale is another member's too, and
+/// the input is even.
 pub(in crate::fitted) fn of_table(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
     let mut all = candidates(settings, data, log);
-    all.retain(|one| one.kernel != SHARED || schema.series().is_none() || schema.d() > 2);
+    let several = schema.series().is_some() && schema.d() <= 2;
+    let is_auto = settings.input_transform.is_auto();
+    all.retain(|one| !several || one.kernel != SHARED && one.input_transform.is_auto() == is_auto);
     all
 }
 
