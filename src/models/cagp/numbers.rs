@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::newton::Sites;
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::combine;
@@ -152,10 +153,10 @@ impl Small {
         Ok(Self { factor, projected, weights })
     }
 
-    /// From S, SᵀKS, the curvature d `[L n]` of sites and ŷ − m `[L n]`.
-    pub fn at(s: &Numbers, mut gram: Vec<f64>, curvature: &[f64], targets: &[f64]) -> Result<Self> {
-        s.add_noise(curvature, &mut gram);
-        Self::new(Factor::new(gram, "Sᵀ(K + W⁻¹)S")?, s.project(targets))
+    /// From S, SᵀKS, and sites with their f − m `[L n]`.
+    pub fn at(s: &Numbers, mut gram: Vec<f64>, sites: &Sites, above: &[f64]) -> Result<Self> {
+        s.add_noise(&sites.curvature, &mut gram);
+        Self::new(Factor::new(gram, "Sᵀ(K + W⁻¹)S")?, s.project(&sites.targets(above)))
     }
 
     /// The divergence of the posterior from the prior, for `N = SᵀW⁻¹S` `[i, i]`:

@@ -93,6 +93,15 @@ pub struct CagpPosterior {
     pub(super) added: Option<Added>,
 }
 
+/// The numbers of a cell, which are computed if it is empty.
+fn once<T>(cell: &OnceLock<Arc<Vec<T>>>, of: impl FnOnce() -> Result<Vec<T>>) -> Result<&[T]> {
+    if let Some(known) = cell.get() {
+        return Ok(known);
+    }
+    let known = Arc::new(of()?);
+    Ok(cell.get_or_init(|| known))
+}
+
 /// Rows that are predicted at once.
 const CHUNK: usize = 1024;
 /// The most rows that are projected by dense actions one after another.
@@ -135,22 +144,14 @@ impl CagpPosterior {
 
     /// S as numbers.
     pub(super) fn numbers(&self) -> Result<&[Numbers<'static>]> {
-        if self.prepared.actions.get().is_none() {
-            let _ = self
-                .prepared
-                .actions
-                .set(Arc::new(self.actions.groups().iter().map(Numbers::of).collect::<Result<_>>()?));
-        }
-        Ok(self.prepared.actions.get().map_or(&[], |actions| actions))
+        let of = || self.actions.groups().iter().map(Numbers::of).collect();
+        once(&self.prepared.actions, of)
     }
 
     /// S ṽ `[n]`: the weights of the covariances with the data.
     fn spread(&self, scope: &Scope) -> Result<&[f64]> {
-        if self.prepared.spread.get().is_none() {
-            let weights = scope.matrix(&self.small.weights, self.small.weights.len(), 1);
-            let _ = self.prepared.spread.set(Arc::new(to_f64(self.actions.times(&weights)?)?));
-        }
-        Ok(self.prepared.spread.get().map_or(&[], |spread| spread))
+        let weights = || scope.matrix(&self.small.weights, self.small.weights.len(), 1);
+        once(&self.prepared.spread, || to_f64(self.actions.times(&weights())?))
     }
 
     pub(super) fn train(&self, scope: &Scope) -> Tensor<2> {

@@ -64,7 +64,7 @@ impl<'a> Fixed<'a> {
 
     /// Solves the system at sites.
     pub fn at(&self, sites: &Sites) -> Result<Small> {
-        Small::at(&self.s, self.gram.clone(), &sites.curvature, &sites.targets(&self.observed.above(&sites.f)))
+        Small::at(&self.s, self.gram.clone(), sites, &self.observed.above(&sites.f))
     }
 
     /// `SᵀW⁻¹S` `[i, i]`.

@@ -113,7 +113,7 @@ impl Sites {
     }
 
     /// ŷ − m `[L n]`, for f − m `[L n]`.
-    pub(super) fn targets(&self, above: &[f64]) -> Vec<f64> {
+    pub(in crate::models::cagp) fn targets(&self, above: &[f64]) -> Vec<f64> {
         above.iter().zip(self.spread(&self.gradient)).map(|(h, g)| h + g).collect()
     }
 

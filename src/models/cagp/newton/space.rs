@@ -56,8 +56,7 @@ impl Space {
         if self.len() == 0 {
             return Ok(None);
         }
-        let small = Small::at(&self.numbers(), self.gram()?, &sites.curvature, &sites.targets(above))?;
-        Ok(Some(small))
+        Small::at(&self.numbers(), self.gram()?, sites, above).map(Some)
     }
 
     /// Removes from `s` and its product `t` the part in the span of the actions, in the metric of M. Returns the
