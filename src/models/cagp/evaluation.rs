@@ -45,7 +45,7 @@ impl<'a> Evaluation<'a> {
         self.priors[latent.min(self.priors.len() - 1)].covariance(self.scope, &self.batch.x)
     }
 
-    /// The same of all rows of each prior, by columns.
+    /// The covariances of each prior, by single columns and their diagonal.
     pub fn by_columns(&self) -> Result<Vec<NoisyCovariance<'a>>> {
         let none = Tensor::<1>::zeros([self.rows()], (self.scope.device(), self.scope.dtype()));
         let of = |own: &'a Prior| NoisyCovariance::new(&own.kernel, self.scope, self.batch.x.clone(), none.clone());

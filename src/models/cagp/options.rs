@@ -256,7 +256,7 @@ impl ModelOptions for CagpOptions {
         };
         let relative = match known {
             false => NEWTON,
-            // Other policies do not follow the residual.
+            // The policies that follow the residual ask for orthogonal actions.
             true if chosen.orthogonal() => IterGpOptions::default().relative,
             true => 0.0,
         };

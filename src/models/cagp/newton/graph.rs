@@ -2,9 +2,8 @@
 //!
 //! Its steps are those of [`Problem`](super::Problem), which searches on the host in f64, for policies that choose from
 //! the residual or by rows: each solves in the span of the earlier actions and of new ones, and is halved while the log
-//! posterior falls. Here actions, products, solves and
-//! sites are tensors, so that a gradient goes through all of them: through sites into later actions, too. Lengths of
-//! steps are plain numbers.
+//! posterior falls. Here actions, products, solves and sites are tensors, so that a gradient goes through all of them:
+//! through sites into later actions, too. Lengths of steps are plain numbers.
 
 use burn::tensor::Tensor;
 

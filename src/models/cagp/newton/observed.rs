@@ -101,7 +101,7 @@ impl HostOp<2> for Likely {
     }
 }
 
-/// The same as a node of a tensor graph.
+/// Gradient and curvature as a node of a tensor graph.
 pub(super) struct Derivatives {
     pub likely: Likely,
     /// The likelihood's own parameters.
