@@ -1,5 +1,7 @@
 //! Learned actions: the layout of their non-zeros, and their initial values.
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -42,8 +44,13 @@ impl Actions {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
     pub fn averages(n: usize, i: usize) -> Result<Self> {
+        Self::by_block(n, i, |rows| alike(rows.len()))
+    }
+
+    /// Block-sparse actions whose numbers are those `of` the rows of each block.
+    fn by_block(n: usize, i: usize, of: impl FnMut(Range<usize>) -> Vec<f64>) -> Result<Self> {
         let offsets = even(n, i)?;
-        let values: Vec<f64> = offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect();
+        let values: Vec<f64> = offsets.windows(2).map(|w| w[0]..w[1]).flat_map(of).collect();
         Ok(Self::from_blocks(&values, offsets))
     }
 
@@ -70,14 +77,9 @@ impl Actions {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
     pub fn random(n: usize, i: usize, seed: u64) -> Result<Self> {
-        let offsets = even(n, i)?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let values: Vec<f64> = offsets
-            .windows(2)
-            .flat_map(|w| std::iter::repeat_n(w[1] - w[0], w[1] - w[0]))
-            .map(|size| Distribution::<f64>::sample(&StandardNormal, &mut rng) / (size as f64).sqrt())
-            .collect();
-        Ok(Self::from_blocks(&values, offsets))
+        let mut normal = move || Distribution::<f64>::sample(&StandardNormal, &mut rng);
+        Self::by_block(n, i, |rows| rows.clone().map(|_| normal() / (rows.len() as f64).sqrt()).collect())
     }
 
     /// `i` block-sparse actions. Each is its block's targets over their norm, or the block's average if the targets are
@@ -89,18 +91,11 @@ impl Actions {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ the number of targets.
     pub fn from_targets(y: &[f64], i: usize) -> Result<Self> {
-        let offsets = even(y.len(), i)?;
-        let mut values = Vec::with_capacity(y.len());
-        for w in offsets.windows(2) {
-            let block = &y[w[0]..w[1]];
+        Self::by_block(y.len(), i, |rows| {
+            let block = &y[rows];
             let norm = block.iter().map(|v| v * v).sum::<f64>().sqrt();
-            if norm > 0.0 {
-                values.extend(block.iter().map(|v| v / norm));
-            } else {
-                values.extend(alike(block.len()));
-            }
-        }
-        Ok(Self::from_blocks(&values, offsets))
+            if norm > 0.0 { block.iter().map(|v| v / norm).collect() } else { alike(block.len()) }
+        })
     }
 
     /// Block-sparse actions with given non-zeros and boundaries. The number of non-zeros must be the last boundary, and
@@ -192,8 +187,8 @@ impl Actions {
 }
 
 /// `size` equal numbers that form a unit vector.
-fn alike(size: usize) -> impl Iterator<Item = f64> {
-    std::iter::repeat_n(1.0 / (size as f64).sqrt(), size)
+fn alike(size: usize) -> Vec<f64> {
+    vec![1.0 / (size as f64).sqrt(); size]
 }
 
 fn even(n: usize, i: usize) -> Result<Vec<usize>> {

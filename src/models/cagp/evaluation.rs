@@ -4,17 +4,18 @@ use burn::tensor::Tensor;
 
 use super::CagpObjective;
 use super::newton::Sites;
+use super::numbers::Small;
 use super::products::{self, Ks};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Likelihood, Row, Targets};
-use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky};
+use crate::likelihoods::Likelihood;
+use crate::linalg::{Factor, cholesky, cholesky_solve, logdet_from_cholesky};
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
 use crate::products::{Covariance, Explained, from_products, of_rows};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
-use crate::solvers::{Group, Sparse};
+use crate::solvers::{Group, NoisyCovariance};
 
 /// Latent functions, and a batch of their targets.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,13 @@ impl<'a> Evaluation<'a> {
         self.priors[latent.min(self.priors.len() - 1)].covariance(self.scope, &self.batch.x)
     }
 
+    /// The covariances of each prior, by single columns and their diagonal.
+    pub fn by_columns(&self) -> Result<Vec<NoisyCovariance<'a>>> {
+        let none = Tensor::<1>::zeros([self.rows()], (self.scope.device(), self.scope.dtype()));
+        let of = |own: &'a Prior| NoisyCovariance::new(&own.kernel, self.scope, self.batch.x.clone(), none.clone());
+        self.priors.iter().map(of).collect()
+    }
+
     /// Prior means `[L n, 1]`.
     pub fn means(&self) -> Result<Tensor<2>> {
         let means =
@@ -61,7 +69,7 @@ impl<'a> Evaluation<'a> {
     pub fn known(&self) -> Option<Noisy> {
         let spread = self.likelihood.noise_of_rows(self.scope, self.rows(), self.batch.auxiliary.as_ref())?;
         let targets = self.batch.y.clone().cast(self.scope.wide()).unsqueeze_dim(1);
-        Some(Noisy { targets, spread: spread.unsqueeze_dim(1) })
+        Some(Noisy { targets, spread: spread.unsqueeze_dim(1), known: true })
     }
 
     /// What actions explain about the rows, from K S of the same numbers and the rows' pseudo-targets.
@@ -72,7 +80,7 @@ impl<'a> Evaluation<'a> {
             Ks::Whole(ks) => (Vec::new(), Some(ks)),
             Ks::Anew => (Vec::new(), None),
         };
-        if let (None, Some(Group::Sparse(Sparse { blocks, apart }))) = (&ks, s.single()) {
+        if let (None, Some(Group::Sparse { blocks, apart })) = (&ks, s.single()) {
             let mut prepared = prepared.into_iter();
             let noisy = |from: usize, rows: usize| {
                 [&targets, &noisy.spread].map(|all| all.clone().narrow(0, from, rows).squeeze_dim(1))
@@ -105,7 +113,7 @@ impl<'a> Evaluation<'a> {
     pub fn projected(&self, s: &Basis, ks: Option<Tensor<2>>, noisy: &Noisy) -> Result<[Tensor<2>; 2]> {
         let gram = match (s.single(), ks) {
             (_, Some(ks)) => products::gram(s, &ks, self.scope.wide())?,
-            (Some(Group::Sparse(Sparse { blocks, .. })), None) if blocks.len() == 1 => {
+            (Some(Group::Sparse { blocks, .. }), None) if blocks.len() == 1 => {
                 self.covariance(0).projected(&blocks[0])?
             }
             (_, None) => products::gram(s, &products::times(self, s)?, self.scope.wide())?,
@@ -114,10 +122,16 @@ impl<'a> Evaluation<'a> {
         Ok([gram + noise, s.transposed_times(&(noisy.targets.clone() - self.means()?))?])
     }
 
-    /// The loss `[1]` for targets with Gaussian noise.
-    pub fn gaussian(&self, objective: CagpObjective, s: &Basis, ks: Ks, noisy: &Noisy) -> Result<Tensor<1>> {
-        if objective == CagpObjective::Elbo {
-            return self.negative_elbo(self.explained(s, ks, noisy)?, Some(noisy));
+    /// The small system of actions, from K S if it exists.
+    pub fn small(&self, s: &Basis, ks: Option<Tensor<2>>, noisy: &Noisy) -> Result<Small> {
+        let [matrix, projected] = self.projected(s, ks, noisy)?;
+        Small::new(Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?)
+    }
+
+    /// The loss `[1]`. For sites it is the negative evidence lower bound.
+    pub fn loss(&self, objective: CagpObjective, s: &Basis, ks: Ks, noisy: &Noisy) -> Result<Tensor<1>> {
+        if objective == CagpObjective::Elbo || !noisy.known {
+            return self.negative_elbo(self.explained(s, ks, noisy)?, noisy);
         }
         let ks = if let Ks::Whole(ks) = ks { Some(ks) } else { None };
         let [matrix, projected] = self.projected(s, ks, noisy)?;
@@ -131,14 +145,14 @@ impl<'a> Evaluation<'a> {
 
     /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`. It is a bound for any actions,
     /// pseudo-targets and positive curvatures. Expectations are over the joint distribution of a row's latent
-    /// functions. `known` are targets with Gaussian noise, whose expectations have a closed form.
-    pub fn negative_elbo(&self, explained: Explained, known: Option<&Noisy>) -> Result<Tensor<1>> {
+    /// functions. For targets with Gaussian noise they have a closed form.
+    fn negative_elbo(&self, explained: Explained, noisy: &Noisy) -> Result<Tensor<1>> {
         let Explained { divergence, magnitude, mean, variance } = explained;
         let ((latents, centred), n) = (self.functions, self.rows());
         let mean = self.means()?.reshape([latents, n]) + mean;
         let prior = self.variances()?;
-        if let Some(Noisy { targets, spread }) = known {
-            let [targets, spread] = [targets, spread].map(|all| all.clone().reshape([1, n]));
+        if noisy.known {
+            let [targets, spread] = [&noisy.targets, &noisy.spread].map(|all| all.clone().reshape([1, n]));
             let error = (targets - mean).powi_scalar(2) + prior - variance;
             return Ok(((error / spread.clone() + spread.log() + log_two_pi()).sum() + divergence) * 0.5);
         }
@@ -169,6 +183,8 @@ pub(super) struct Noisy {
     pub targets: Tensor<2>,
     /// Their noise `1/d` `[L n, 1]`.
     pub spread: Tensor<2>,
+    /// Whether they are the targets themselves.
+    pub known: bool,
 }
 
 impl Noisy {
@@ -185,17 +201,8 @@ impl Noisy {
         let all = f.dims()[0];
         let part = |place: usize| derivatives.clone().narrow(0, place, 1).reshape([all, 1]);
         let spread = part(1).recip();
-        Self { targets: f.unsqueeze_dim(1) + part(0) * spread.clone(), spread }
+        Self { targets: f.unsqueeze_dim(1) + part(0) * spread.clone(), spread, known: false }
     }
-}
-
-/// The rows of a batch, after a check that the likelihood takes their targets.
-pub(super) fn checked_rows(likelihood: &dyn Likelihood, batch: &Batch) -> Result<Vec<Row>> {
-    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-    let y = to_f64(batch.y.clone())?;
-    let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-    likelihood.check(targets, None)?;
-    Ok(targets.rows(likelihood.auxiliary()).collect())
 }
 
 /// The largest allowed rounding error of the divergence, for each row and relative to the divergence itself.

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 
+use super::numbers::Small;
 use super::{Actions, CagpPosterior, IterativeCagp};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
@@ -50,7 +51,8 @@ impl CagpPosterior {
     ) -> Result<(Self, SolveReport)> {
         let scope = Scope::new(self.compute)?;
         let system = self.system(&scope)?;
-        let start = Start { actions: &self.actions, factor: &self.factor, coefficients: &self.weights };
+        let Small { factor, weights, .. } = &self.small;
+        let start = Start { actions: &self.actions, factor, coefficients: weights };
         let solve = itergp_from(&system, start, policy, options, observer)?;
         if solve.actions.is_empty() {
             return Ok((self.clone(), solve.report));
@@ -82,6 +84,7 @@ impl CagpPosterior {
         products_of: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
     ) -> Result<Self> {
         let (mut all, wide) = (self.clone(), scope.wide());
+        let Small { mut factor, mut projected, .. } = self.small.clone();
         all.actions.extend(&new);
         for first in (0..new.len()).step_by(COLUMNS) {
             let columns = new.columns(first, COLUMNS.min(new.len() - first))?;
@@ -91,7 +94,7 @@ impl CagpPosterior {
             let (above, corner) = (part(0, earlier)?, part(earlier, t)?);
             let corner: Vec<f64> = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
             let (mut solved, mut schur) = (above.clone(), corner.clone());
-            all.factor.solve_lower(&mut solved)?;
+            factor.solve_lower(&mut solved)?;
             product::add(view_mut(&mut schur, t), view(&solved, t).transpose(), view(&solved, t), -1.0);
             let kept = independent(&schur, &corner, rounding)?;
             if kept < t {
@@ -100,14 +103,13 @@ impl CagpPosterior {
                     "action {action} lies in the span of those before it: it would add nothing; leave it out"
                 )));
             }
-            all.factor.append_rows(transposed(&above, t), corner, "SᵀK̂S with the new actions")?;
+            factor.append_rows(transposed(&above, t), corner, "SᵀK̂S with the new actions")?;
         }
         let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
-        all.projected.extend(to_f64(new.transposed_times(&residual)?)?);
+        projected.extend(to_f64(new.transposed_times(&residual)?)?);
+        all.small = Small::new(factor, projected)?;
         all.prepared = all.prepared.without_actions();
         all.norms.extend(norms);
-        all.weights = all.projected.clone();
-        all.factor.solve(&mut all.weights)?;
         Ok(all)
     }
 }
@@ -130,13 +132,13 @@ impl CagpPosterior {
         let [mut cross, means] = self.project(&scope, &new.x)?;
         let mut corner = to_f64(self.prior().covariance(&scope, &new.x).matrix()?)?;
         corner.iter_mut().step_by(k + 1).zip(&noise).for_each(|(value, noise)| *value += noise);
-        let mut factor = self.factor.clone();
+        let Small { mut factor, mut projected, .. } = self.small.clone();
         factor.append_rows(transposed(&cross.swap_remove(0), k), corner, "SᵀK̂S with the new rows")?;
-        let mut projected = self.projected.clone();
         projected.extend(targets.iter().zip(&means[0]).map(|(y, mean)| y - mean));
         let norms = [&self.norms[..], &vec![1.0; k]].concat();
         let basis = self.actions.with_rows(k)?;
-        let grown = Self::new(self.of.clone(), self.compute, data, (basis, norms), factor, projected)?;
+        let small = Small::new(factor, projected)?;
+        let grown = Self::new(self.of.clone(), self.compute, data, (basis, norms), small);
         Ok(Self { report: self.report, grown: true, ..grown })
     }
 

@@ -4,7 +4,8 @@ use burn::tensor::Tensor;
 use faer::Mat;
 
 use super::evaluation::{Evaluation, Noisy};
-use super::newton::{Found, Linearised, NewtonGraph, Observed, Problem, Sites, Small, climb};
+use super::newton::{Found, Linearised, NewtonGraph, Observed, Problem, Sites, climb};
+use super::numbers::Small;
 use super::posterior::LatentModel;
 use super::products::Ks;
 use super::{CagpObjective, CagpPosterior, NewtonOptions, NewtonReport, SiteRule};
@@ -12,14 +13,13 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::Factor;
 use crate::linalg::dense::registers;
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
-use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, System, itergp};
+use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
 use crate::solvers::policies::{Gradient, Pivots, Policy, Residual, UnitVector};
 
 /// Latent functions whose posterior comes from an iterative solve.
@@ -141,6 +141,14 @@ impl IterativeCagp {
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
 
+    /// The actions of such a solve, their products with K and its report.
+    fn solved(&self, scope: &Scope, batch: &Batch, noisy: &Noisy) -> Result<(Tensor<2>, Tensor<2>, SolveReport)> {
+        let Solve { actions, products, report, .. } = self.solve(scope, batch, None)?;
+        let (s, products) = (actions.into_dense()?, products.into_dense()?);
+        let noise = noisy.spread.clone().cast(products.dtype());
+        Ok((s.clone(), products - s * noise, report))
+    }
+
     /// Newton's method at the current parameters, for bounds, or to settled sites for a posterior. Starts from actions
     /// `[i, L n]` and their weights, if given.
     fn climb(&self, at: Evaluation, from: Start, settle: bool) -> Result<Found> {
@@ -200,14 +208,11 @@ impl IterativeCagp {
         sites: Option<&Sites>,
     ) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let Some(sites) = sites else { return self.loss(scope, batch, s, Ks::Anew) };
-        let at = self.at(scope, batch);
-        at.negative_elbo(at.explained(&Basis::dense(s.clone()), Ks::Anew, &Noisy::of(scope, sites))?, None)
-    }
-
-    fn loss(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, ks: Ks) -> Result<Tensor<1>> {
-        let known = self.known(scope, batch)?;
-        self.at(scope, batch).gaussian(self.objective, &Basis::dense(s.clone()), ks, &known)
+        let noisy = match sites {
+            Some(sites) => Noisy::of(scope, sites),
+            None => self.known(scope, batch)?,
+        };
+        self.at(scope, batch).loss(self.objective, &Basis::dense(s.clone()), Ks::Anew, &noisy)
     }
 
     /// The sites averaged over latent values with these means `[L, n]` and variances `[L, n]`, or for classes with
@@ -240,24 +245,22 @@ impl IterativeCagp {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
         let at = self.at(&scope, &batch);
-        let (s, factor, projected, report) = match at.known() {
+        let (s, small, report) = match at.known() {
             Some(noisy) => {
-                let Solve { actions, products, report, .. } = self.solve(&scope, &batch, None)?;
-                let s = actions.into_dense()?;
-                let (ks, s) = (without_noise(products, &s, &noisy)?, Basis::dense(s));
-                let [matrix, projected] = at.projected(&s, Some(ks), &noisy)?;
-                (s, Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?, report.into())
+                let (s, ks, report) = self.solved(&scope, &batch, &noisy)?;
+                let s = Basis::dense(s);
+                let small = at.small(&s, Some(ks), &noisy)?;
+                (s, small, report.into())
             }
             None => {
-                let Found { actions, small: Small { factor, projected, .. }, report, .. } =
-                    self.climb(at, from, true)?;
-                let i = projected.len();
+                let Found { actions, small, report, .. } = self.climb(at, from, true)?;
+                let i = small.weights.len();
                 let s = scope.matrix(&actions, i, actions.len() / i).transpose();
-                (Basis::dense(s), factor, projected, report)
+                (Basis::dense(s), small, report)
             }
         };
-        let norms = vec![1.0; projected.len()];
-        let posterior = CagpPosterior::new(self.of(), compute, data, (s, norms), factor, projected)?;
+        let norms = vec![1.0; small.weights.len()];
+        let posterior = CagpPosterior::new(self.of(), compute, data, (s, norms), small);
         Ok((CagpPosterior { report: Some(report.into()), ..posterior }, report))
     }
 
@@ -277,7 +280,7 @@ impl IterativeCagp {
     /// The posterior of another likelihood than the Gaussian after at most `more` more actions, starting from its
     /// present state.
     pub(super) fn refined(posterior: &CagpPosterior, more: usize) -> Result<CagpPosterior> {
-        let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
+        let CagpPosterior { of, compute, data, actions, small: Small { weights, .. }, .. } = posterior;
         let options = IterGpOptions { relative: 1e-6, ..IterGpOptions::budget(weights.len() + more) };
         let (prior, likelihood) = (of.priors[0].clone(), of.likelihood.clone());
         let model = Self::boxed(prior, likelihood, Box::new(Gradient::default()), options);
@@ -286,13 +289,6 @@ impl IterativeCagp {
         let rows = to_f64(actions.clone().into_dense()?.transpose())?;
         Ok(model.posterior_from(*compute, data.clone(), Some((&rows, weights)))?.0)
     }
-}
-
-/// K S from K̂ S.
-fn without_noise(products: Basis, s: &Tensor<2>, noisy: &Noisy) -> Result<Tensor<2>> {
-    let products = products.into_dense()?;
-    let noise = noisy.spread.clone().cast(products.dtype());
-    Ok(products - s.clone() * noise)
 }
 
 /// Other columns `[L n, i]` with the span of actions `[i, L n]` and `SᵀW⁻¹S = I`, so that no eigenvalue of M is below
@@ -316,15 +312,17 @@ impl Model for IterativeCagp {
         batch.check(scope)?;
         self.objective.check(&*self.likelihood)?;
         let at = self.at(scope, batch);
-        if at.known().is_none() {
-            let newton = self.newton_graph(scope, batch)?;
-            let (s, sites) = (Basis::dense(newton.actions.clone()), newton.sites());
-            return at.negative_elbo(at.explained(&s, Ks::Whole(newton.products), &sites)?, None);
-        }
-        let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
-        let s = actions.into_dense()?;
-        let ks = without_noise(products, &s, &self.known(scope, batch)?)?;
-        self.loss(scope, batch, &s, Ks::Whole(ks))
+        let (s, ks, noisy) = match at.known() {
+            Some(noisy) => {
+                let (s, ks, _) = self.solved(scope, batch, &noisy)?;
+                (s, ks, noisy)
+            }
+            None => {
+                let NewtonGraph { actions, products, latent, derivatives, .. } = self.newton_graph(scope, batch)?;
+                (actions, products, Noisy::new(latent, derivatives))
+            }
+        };
+        at.loss(self.objective, &Basis::dense(s), Ks::Whole(ks), &noisy)
     }
 
     fn refresh(&self) -> Option<usize> {

@@ -3,8 +3,8 @@
 use burn::tensor::{DType, Tensor};
 
 use super::evaluation::{Evaluation, Noisy};
-use super::newton::{Fixed, Observed, Sites, Small, Unrolled};
-use super::numbers::Numbers;
+use super::newton::{Fixed, Observed, Sites, Unrolled};
+use super::numbers::{Numbers, Small};
 use super::posterior::LatentModel;
 use super::products::{self, Ks, OfActions};
 use super::{Actions, CagpObjective, CagpPosterior, SiteRule};
@@ -12,7 +12,6 @@ use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::Factor;
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
@@ -103,25 +102,14 @@ impl Cagp {
     /// The bound at sites.
     fn loss_at(&self, at: &Evaluation, s: &Basis, ks: Ks, sites: &Sites) -> Result<Tensor<1>> {
         if self.unrolled == 0 {
-            return at.negative_elbo(at.explained(s, ks, &Noisy::of(at.scope, sites))?, None);
+            return at.loss(self.objective, s, ks, &Noisy::of(at.scope, sites));
         }
         let ks = match ks {
             Ks::Whole(ks) => ks,
             _ => products::times(at, s)?,
         };
         let noisy = Unrolled::new(at, s, &ks)?.sites(sites, self.unrolled)?;
-        at.negative_elbo(at.explained(s, Ks::Whole(ks), &noisy)?, None)
-    }
-
-    /// The factor of M and the projected targets, for unit columns S.
-    fn project(&self, at: &Evaluation, s: &Basis) -> Result<(Factor<f64>, Vec<f64>)> {
-        if let Some(noisy) = at.known() {
-            let [matrix, projected] = at.projected(s, None, &noisy)?;
-            return Ok((Factor::new(to_f64(matrix)?, "SᵀK̂S")?, to_f64(projected)?));
-        }
-        let (_, Small { factor, projected, .. }) =
-            Self::find(&Observed::new(*at, self.sites, true)?, s, &Ks::best(at, s)?)?;
-        Ok((factor, projected))
+        at.loss(self.objective, s, Ks::Whole(ks), &noisy)
     }
 
     /// Conditions the prior on observations through the actions.
@@ -142,8 +130,11 @@ impl Cagp {
                 return Err(Error::Usage(format!("action {kept} lies in the span of those before it: leave it out")));
             }
         }
-        let (factor, projected) = self.project(&at, &basis)?;
-        CagpPosterior::new(self.of(), compute, data, (basis, to_f64(norms)?), factor, projected)
+        let small = match at.known() {
+            Some(noisy) => at.small(&basis, None, &noisy)?,
+            None => Self::find(&Observed::new(at, self.sites, true)?, &basis, &Ks::best(&at, &basis)?)?.1,
+        };
+        Ok(CagpPosterior::new(self.of(), compute, data, (basis, to_f64(norms)?), small))
     }
 
     fn of(&self) -> LatentModel {
@@ -188,7 +179,7 @@ impl Model for Cagp {
         let at = self.at(scope, batch);
         let (s, _) = self.unit(&at)?;
         if let Some(noisy) = at.known() {
-            return at.gaussian(self.objective, &s, Ks::Anew, &noisy);
+            return at.loss(self.objective, &s, Ks::Anew, &noisy);
         }
         self.objective.check(&*self.likelihood)?;
         // Sites are found without gradients.

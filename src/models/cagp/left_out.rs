@@ -24,8 +24,8 @@ impl LeaveOneOut for CagpPosterior {
         let scope = Scope::new(self.compute)?;
         let (n, d, i) = (data.n(), data.d, self.actions());
         let (noise, actions) = (to_f64(self.noise(&scope, data)?)?, self.numbers()?);
-        let mut projected = self.projected.clone();
-        self.factor.solve_lower(&mut projected)?;
+        let mut projected = self.small.projected.clone();
+        self.small.factor.solve_lower(&mut projected)?;
         let mut all = Marginals::default();
         for (first, chunk) in (0..n).step_by(CHUNK).zip(data.x.chunks(CHUNK * d)) {
             let rows = chunk.len() / d;
@@ -39,8 +39,8 @@ impl LeaveOneOut for CagpPosterior {
             let mut s = transposed(&own, i);
             let mut h: Vec<f64> =
                 cross.iter().zip(&s).enumerate().map(|(e, (k, s))| k + noise[first + e % rows] * s).collect();
-            self.factor.solve_lower(&mut h)?;
-            self.factor.solve_lower(&mut s)?;
+            self.small.factor.solve_lower(&mut h)?;
+            self.small.factor.solve_lower(&mut s)?;
             let (h, s) = (transposed(&h, rows), transposed(&s, rows));
             for (r, (h, s)) in h.chunks_exact(i).zip(s.chunks_exact(i)).enumerate() {
                 let (k, residual) = (prior[r] + noise[first + r], data.y[first + r] - prior_mean[r]);

@@ -10,7 +10,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `learned`, `iterative` | the two models: [learned actions](Cagp) (Algorithm S2); by [policy](ActionPolicy) (Algorithm S1) |
-//! | `actions`, `numbers` | the actions as parameters, and on the host; as tensors they are a `Basis` |
+//! | `actions`, `numbers` | the actions as parameters, and on the host with their small system; as tensors, a `Basis` |
 //! | `products` | K S, and SᵀKS |
 //! | `evaluation` | what actions explain about pseudo-targets, and the losses |
 //! | `newton` | sites, and Newton's method for given or new actions |

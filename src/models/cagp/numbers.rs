@@ -1,15 +1,17 @@
-//! Actions as numbers on the host.
+//! Actions as numbers on the host, and the small systems in their span.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::newton::Sites;
 use crate::error::Result;
+use crate::linalg::Factor;
 use crate::linalg::dense::columns::combine;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::scope::to_f64;
 use crate::serving::Change;
-use crate::solvers::{Group, Sparse};
+use crate::solvers::Group;
 
 /// Columns of S `[L n, i]`.
 #[derive(Debug, Clone)]
@@ -33,7 +35,7 @@ impl Numbers<'_> {
     pub fn of(group: &Group) -> Result<Self> {
         Ok(match group {
             Group::Dense(dense) => Self::Dense(to_f64(dense.clone().transpose())?.into(), dense.dims()[0]),
-            Group::Sparse(Sparse { blocks, apart }) => {
+            Group::Sparse { blocks, apart } => {
                 let each = blocks.iter().map(|own| to_f64(own.values().clone()));
                 let values = each.collect::<Result<Vec<_>>>()?.concat();
                 let n = values.len() / blocks.len();
@@ -130,5 +132,43 @@ impl Numbers<'_> {
                 columns.iter().map(|ranges| if own(ranges) { values[row] } else { 0.0 }).collect()
             }
         }
+    }
+}
+
+/// The small system of actions for targets with noise, or sites: `M a = Sᵀ(ŷ − m)` with `M = Sᵀ(K + W⁻¹)S`.
+#[derive(Debug, Clone)]
+pub(super) struct Small {
+    /// The factor of M.
+    pub factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)`.
+    pub projected: Vec<f64>,
+    /// a.
+    pub weights: Vec<f64>,
+}
+
+impl Small {
+    pub fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Self { factor, projected, weights })
+    }
+
+    /// From S, SᵀKS, and sites with their f − m `[L n]`.
+    pub fn at(s: &Numbers, mut gram: Vec<f64>, sites: &Sites, above: &[f64]) -> Result<Self> {
+        s.add_noise(&sites.curvature, &mut gram);
+        Self::new(Factor::new(gram, "Sᵀ(K + W⁻¹)S")?, s.project(&sites.targets(above)))
+    }
+
+    /// The divergence of the posterior from the prior, for `N = SᵀW⁻¹S` `[i, i]`:
+    /// `½ (aᵀ(M − N)a + ln|M| − ln|N| − i + tr M⁻¹N)`. NaN if rounding errors hide that N is positive definite.
+    pub fn divergence(&self, noise: Vec<f64>) -> Result<f64> {
+        let (i, a) = (self.weights.len(), &self.weights);
+        let pulled =
+            dot(&self.projected, a) - noise.chunks_exact(i).zip(a).map(|(row, own)| own * dot(row, a)).sum::<f64>();
+        let Ok(root) = Factor::new(noise, "SᵀW⁻¹S") else { return Ok(f64::NAN) };
+        let log_dets = self.factor.log_det() - root.log_det();
+        let mut e = root.lower();
+        self.factor.solve_lower(&mut e)?;
+        Ok(0.5 * (pulled + log_dets - i as f64 + dot(&e, &e)))
     }
 }

@@ -106,25 +106,23 @@ impl Default for CagpOptions {
 impl CagpOptions {
     /// Refuses no actions, or more than rows.
     fn few_enough(&self, rows: usize) -> Result<()> {
-        match self.actions {
-            actions if actions == 0 || actions > rows => {
-                let problem = format!("{actions} actions for {rows} rows: choose from 1 to {rows}");
-                Err(Error::Usage(problem).about("CagpOptions::actions"))
-            }
-            _ => Ok(()),
+        let actions = self.actions;
+        if (1..=rows).contains(&actions) {
+            return Ok(());
         }
+        let problem = format!("{actions} actions for {rows} rows: choose from 1 to {rows}");
+        Err(Error::Usage(problem).about("CagpOptions::actions"))
     }
 
     /// Refuses what Newton's steps as a graph do not follow.
     fn check_unrolled(&self) -> Result<()> {
-        let apart = matches!(
-            self.policy,
-            ActionPolicy::ClassGradients | ActionPolicy::Preconditioned | ActionPolicy::Lanczos | ActionPolicy::Mixed
-        );
+        use ActionPolicy::{ClassGradients, Lanczos, Learned, Mixed, Preconditioned};
         let Newton { steps, kept, stopping, .. } = self.newton;
         let problem = match self.policy {
-            ActionPolicy::Learned => return Ok(()),
-            _ if apart => "Newton's steps are differentiated with actions by gradients, residuals or rows, or learned",
+            Learned => return Ok(()),
+            ClassGradients | Preconditioned | Lanczos | Mixed => {
+                "Newton's steps are differentiated with actions by gradients, residuals or rows, or learned"
+            }
             _ if self.sites == SiteRule::Expectation => "Newton's steps are differentiated for sites at the mode",
             _ if steps.is_some() || kept.is_some() || stopping == Stopping::Change => {
                 "Newton's steps that are differentiated are so many, keep all actions and end when they settle"
@@ -171,20 +169,6 @@ impl CagpOptions {
             ActionPolicy::Mixed => Box::new(Mixed::new(vec![rows(), Box::new(Residual)], Order::Switch(vec![first]))?),
             ActionPolicy::Preconditioned => Box::new(Preconditioned::new(rows(), first, Box::new(Residual))),
         }))
-    }
-
-    /// The largest relative residual at which a solve ends.
-    fn relative(&self, known: bool) -> f64 {
-        let by_residual = match self.policy {
-            ActionPolicy::Learned
-            | ActionPolicy::Rows
-            | ActionPolicy::Cholesky
-            | ActionPolicy::Eigenvector
-            | ActionPolicy::Random
-            | ActionPolicy::PseudoInput => 0.0,
-            _ => IterGpOptions::default().relative,
-        };
-        self.tolerance.unwrap_or(if known { by_residual } else { NEWTON })
     }
 }
 
@@ -270,7 +254,14 @@ impl ModelOptions for CagpOptions {
             let model = Cagp::boxed(prior, likelihood, actions);
             return Ok(Box::new(Cagp { objective, sites, unrolled, refresh, share, ..model }));
         };
-        let options = IterGpOptions { relative: self.relative(known), ..IterGpOptions::budget(actions) };
+        let relative = match known {
+            false => NEWTON,
+            // The policies that follow the residual ask for orthogonal actions.
+            true if chosen.orthogonal() => IterGpOptions::default().relative,
+            true => 0.0,
+        };
+        let relative = self.tolerance.unwrap_or(relative);
+        let options = IterGpOptions { relative, ..IterGpOptions::budget(actions) };
         let model = IterativeCagp::boxed(prior, likelihood, chosen, options);
         let explain =
             matches!(policy, ActionPolicy::Gradient | ActionPolicy::ClassGradients | ActionPolicy::Preconditioned);

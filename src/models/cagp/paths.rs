@@ -16,7 +16,7 @@ impl CagpPosterior {
         let train = self.train(scope);
         let ks = self.prior().covariance(scope, &train).times(&actions.clone().into_dense()?)?;
         let explained = to_f64(actions.transposed_times(&ks)?)?;
-        let (i, lower) = (self.weights.len(), self.factor.clone().lower());
+        let (i, lower) = (self.small.weights.len(), self.small.factor.clone().lower());
         let mut noise = vec![0.0; i * i];
         product::add_lower(view_mut(&mut noise, i), view(&lower, i), view(&lower, i).transpose(), 1.0);
         transpose::mirror(view_mut(&mut noise, i));
@@ -52,14 +52,14 @@ impl Pathwise for CagpPosterior {
         let actions = self.actions.cast(scope.dtype())?;
         let mut projected = to_f64(actions.transposed_times(&scope.matrix(&samples, n, count))?)?;
         if !known {
-            let (root, i) = (self.noise_root(&scope, &actions)?, self.weights.len());
+            let (root, i) = (self.noise_root(&scope, &actions)?, self.small.weights.len());
             let z: Vec<f64> = (0..projected.len()).map(|_| normal()).collect();
             product::add(view_mut(&mut projected, count), view(&root, i), view(&z, count), 1.0);
         }
-        self.factor.solve(&mut projected)?;
-        for (row, weight) in projected.chunks_exact_mut(count).zip(&self.weights) {
+        self.small.factor.solve(&mut projected)?;
+        for (row, weight) in projected.chunks_exact_mut(count).zip(&self.small.weights) {
             row.iter_mut().for_each(|value| *value = weight - *value);
         }
-        to_f64(actions.times(&scope.matrix(&projected, self.weights.len(), count))?)
+        to_f64(actions.times(&scope.matrix(&projected, self.small.weights.len(), count))?)
     }
 }

@@ -6,12 +6,11 @@ use std::sync::{Arc, OnceLock};
 use burn::tensor::Tensor;
 
 use super::enough::Added;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Small};
 use super::{SiteRule, products};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
 use crate::linalg::real::dot;
 use crate::models::Observations;
@@ -83,12 +82,8 @@ pub struct CagpPosterior {
     pub(super) actions: Basis,
     /// The norms of the columns before they were scaled to unit length.
     pub(super) norms: Vec<f64>,
-    /// The factor of M̂ = SᵀK̂S.
-    pub(super) factor: Factor<f64>,
-    /// Sᵀ(y − m).
-    pub(super) projected: Vec<f64>,
-    /// ṽ = M̂⁻¹Sᵀ(y − m).
-    pub(super) weights: Vec<f64>,
+    /// M̂ṽ = Sᵀ(y − m) with M̂ = SᵀK̂S.
+    pub(super) small: Small,
     /// How far the solve that chose the actions went, if there was one.
     pub(super) report: Option<SolveReport>,
     pub(super) prepared: Prepared,
@@ -96,6 +91,15 @@ pub struct CagpPosterior {
     pub(super) grown: bool,
     /// What added them after training, if it did.
     pub(super) added: Option<Added>,
+}
+
+/// The numbers of a cell, which are computed if it is empty.
+fn once<T>(cell: &OnceLock<Arc<Vec<T>>>, of: impl FnOnce() -> Result<Vec<T>>) -> Result<&[T]> {
+    if let Some(known) = cell.get() {
+        return Ok(known);
+    }
+    let known = Arc::new(of()?);
+    Ok(cell.get_or_init(|| known))
 }
 
 /// Rows that are predicted at once.
@@ -109,14 +113,10 @@ impl CagpPosterior {
         compute: Compute,
         data: Observations,
         (actions, norms): (Basis, Vec<f64>),
-        factor: Factor<f64>,
-        projected: Vec<f64>,
-    ) -> Result<Self> {
-        let mut weights = projected.clone();
-        factor.solve(&mut weights)?;
-        let (report, added, prepared) = (None, None, Prepared::default());
-        let grown = false;
-        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared, grown, added })
+        small: Small,
+    ) -> Self {
+        let (report, added, prepared, grown) = (None, None, Prepared::default(), false);
+        Self { of, compute, data, actions, norms, small, report, prepared, grown, added }
     }
 
     /// The observations conditioned on.
@@ -126,12 +126,12 @@ impl CagpPosterior {
 
     /// Number of actions i.
     pub fn actions(&self) -> usize {
-        self.weights.len()
+        self.small.weights.len()
     }
 
     /// ṽ, the weights of the projected data, for the actions before they were scaled to unit length.
     pub fn weights(&self) -> Vec<f64> {
-        self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
+        self.small.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
     }
 
     /// The noise variances `[n]` of targets with Gaussian noise, in the wide type.
@@ -144,22 +144,14 @@ impl CagpPosterior {
 
     /// S as numbers.
     pub(super) fn numbers(&self) -> Result<&[Numbers<'static>]> {
-        if self.prepared.actions.get().is_none() {
-            let _ = self
-                .prepared
-                .actions
-                .set(Arc::new(self.actions.groups().iter().map(Numbers::of).collect::<Result<_>>()?));
-        }
-        Ok(self.prepared.actions.get().map_or(&[], |actions| actions))
+        let of = || self.actions.groups().iter().map(Numbers::of).collect();
+        once(&self.prepared.actions, of)
     }
 
     /// S ṽ `[n]`: the weights of the covariances with the data.
     fn spread(&self, scope: &Scope) -> Result<&[f64]> {
-        if self.prepared.spread.get().is_none() {
-            let weights = scope.matrix(&self.weights, self.weights.len(), 1);
-            let _ = self.prepared.spread.set(Arc::new(to_f64(self.actions.times(&weights)?)?));
-        }
-        Ok(self.prepared.spread.get().map_or(&[], |spread| spread))
+        let weights = || scope.matrix(&self.small.weights, self.small.weights.len(), 1);
+        once(&self.prepared.spread, || to_f64(self.actions.times(&weights())?))
     }
 
     pub(super) fn train(&self, scope: &Scope) -> Tensor<2> {
@@ -216,8 +208,8 @@ impl CagpPosterior {
             let variances = self.of.priors.iter().map(|prior| to_f64(prior.kernel.diag(&scope, &points)?));
             let variances = repeated(variances.collect::<Result<_>>()?, self.of.functions.0);
             for (projected, mean) in projected.iter_mut().zip(&mut means) {
-                mean.iter_mut().zip(combine(projected, &self.weights)).for_each(|(m, k)| *m += k);
-                self.factor.solve_lower(projected)?;
+                mean.iter_mut().zip(combine(projected, &self.small.weights)).for_each(|(m, k)| *m += k);
+                self.small.factor.solve_lower(projected)?;
             }
             take([means, variances, projected]);
         }
@@ -309,7 +301,7 @@ impl Posterior for CagpPosterior {
             });
         }
         let k = Tensor::cat(projected, 1).transpose();
-        let (weights, explains) = (self.weights.clone(), Arc::new(self.factor.clone()));
+        let (weights, explains) = (self.small.weights.clone(), Arc::new(self.small.factor.clone()));
         Ok(Some(Located { scope, prior, x, k, weights, explains }))
     }
 
@@ -328,9 +320,9 @@ impl Posterior for CagpPosterior {
         let points = scope.matrix(x, rows, self.data.d);
         let [mut projected, prior_mean] = self.project(&scope, &points)?;
         let (mut projected, prior_mean) = (projected.swap_remove(0), &prior_mean[0]);
-        let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();
+        let mean = prior_mean.iter().zip(combine(&projected, &self.small.weights)).map(|(m, k)| m + k).collect();
         let mut covariance = to_f64(self.prior().covariance(&scope, &points).matrix()?)?;
-        self.factor.solve_lower(&mut projected)?;
+        self.small.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })
     }
@@ -345,7 +337,7 @@ impl Posterior for CagpPosterior {
     fn served(&self, _factor: bool) -> Result<Served> {
         let ((latents, centred), parts) = (self.of.functions, self.numbers()?);
         let mut arrays = BTreeMap::new();
-        let (weights, lower) = (self.weights.clone(), self.factor.packed());
+        let (weights, lower) = (self.small.weights.clone(), self.small.factor.packed());
         let [weights, lower] = [("weights", weights), ("lower", lower)].map(|(n, v)| serving::keep(&mut arrays, n, v));
         let latent = |l: usize| {
             let mut change = |(k, part): (usize, &Numbers)| {

@@ -3,13 +3,14 @@
 use burn::tensor::{DType, Tensor};
 
 use super::evaluation::{Evaluation, Noisy};
-use super::newton::{Sites, Small};
+use super::newton::Sites;
+use super::numbers::Small;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky};
 use crate::products::{BlockSparse, Covariance, Prepared, diagonal, of_rows, whole};
 use crate::scope::to_f64;
+use crate::solvers::Group;
 use crate::solvers::itergp::Basis;
-use crate::solvers::{Group, Sparse};
 
 /// Columns of a product at once: enough for full speed, but few enough that the work space is small compared with S.
 const COLUMNS: usize = 128;
@@ -49,7 +50,7 @@ pub(super) fn of_functions(
                 }
                 (0..latents).map(|l| of_dense(l, &s.clone().narrow(0, l * n, n))).collect::<Result<_>>()?
             }
-            Group::Sparse(Sparse { blocks, apart }) => {
+            Group::Sparse { blocks, apart } => {
                 let of = |(l, own): (usize, &BlockSparse)| {
                     let products = of_blocks(l, own)?;
                     Ok(if *apart { among(products, l, latents) } else { products })
@@ -81,7 +82,7 @@ pub(super) fn gram(s: &Basis, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> 
 
 /// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`, and its lower factor.
 pub(super) fn noise(s: &Basis, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
-    if let Some(Group::Sparse(Sparse { blocks, .. })) = s.single() {
+    if let Some(Group::Sparse { blocks, .. }) = s.single() {
         let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
         let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
         return Ok(diagonal(s.transposed_times(&(values * spread.clone()))?));
@@ -106,7 +107,7 @@ pub(super) enum Ks {
 impl Ks {
     /// Without storing K S; none where a tensor is the best.
     pub fn in_chunks(at: &Evaluation, s: &Basis) -> Result<Option<Self>> {
-        let Some(Group::Sparse(Sparse { blocks, apart })) = s.single() else { return Ok(None) };
+        let Some(Group::Sparse { blocks, apart }) = s.single() else { return Ok(None) };
         let separate = *apart || blocks.len() == 1;
         let fused: Option<Vec<Prepared>> = match separate {
             true => {
@@ -154,7 +155,7 @@ pub(super) struct OfActions<'a> {
 impl OfActions<'_> {
     /// Block-sparse actions of each latent function.
     fn blocks(&self) -> &[BlockSparse] {
-        if let Some(Group::Sparse(Sparse { blocks, .. })) = self.s.single() { blocks } else { &[] }
+        if let Some(Group::Sparse { blocks, .. }) = self.s.single() { blocks } else { &[] }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A posterior through actions as arrays, which restore it without the solve that found it.
 
+use super::numbers::Small;
 use super::posterior::{CagpPosterior, LatentModel};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -29,9 +30,9 @@ impl CagpPosterior {
     pub(super) fn arrays(&self) -> Result<SavedPosterior> {
         let array =
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
-        let (n, i, latents) = (self.data.n(), self.weights.len(), self.of.functions.0);
+        let (n, i, latents) = (self.data.n(), self.small.weights.len(), self.of.functions.0);
         let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
-        if self.grown || !matches!(self.actions.single(), Some(Group::Sparse(_))) {
+        if self.grown || !matches!(self.actions.single(), Some(Group::Sparse { .. })) {
             let columns = self.actions.clone().into_dense()?.reshape([latents, n, i]).swap_dims(0, 1);
             let columns = to_f64(columns)?;
             let data = match self.compute.precision {
@@ -41,8 +42,8 @@ impl CagpPosterior {
             saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, latents * i], data });
         }
         let rest = [
-            (FACTOR, array(&self.factor.clone().lower(), &[i, i])),
-            (PROJECTED, array(&self.projected, &[i])),
+            (FACTOR, array(&self.small.factor.clone().lower(), &[i, i])),
+            (PROJECTED, array(&self.small.projected, &[i])),
             (NORMS, array(&self.norms, &[i])),
         ];
         saved.arrays.extend(rest.map(|(name, array)| (name.into(), array)));
@@ -85,7 +86,8 @@ impl CagpPosterior {
         if factor.len() != i * i {
             return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", factor.len())));
         }
-        let posterior = Self::new(of, compute, data, actions, Factor::from_lower(factor)?, projected)?;
+        let small = Small::new(Factor::from_lower(factor)?, projected)?;
+        let posterior = Self::new(of, compute, data, actions, small);
         Ok(Some(Self { report: saved.solve, grown, ..posterior }))
     }
 }

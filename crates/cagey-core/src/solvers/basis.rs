@@ -19,18 +19,13 @@ pub struct Basis {
 pub enum Group {
     /// All numbers `[L n, i]`.
     Dense(Tensor<2>),
-    /// Their non-zeros.
-    Sparse(Sparse),
-}
-
-/// Block-sparse columns.
-#[doc(hidden)]
-#[derive(Debug, Clone)]
-pub struct Sparse {
-    /// `[n]` numbers for each latent function, in the same blocks.
-    pub blocks: Vec<BlockSparse>,
-    /// Whether every latent function has its own columns, function after function.
-    pub apart: bool,
+    /// The non-zeros of block-sparse columns.
+    Sparse {
+        /// `[n]` numbers for each latent function, in the same blocks.
+        blocks: Vec<BlockSparse>,
+        /// Whether every latent function has its own columns, function after function.
+        apart: bool,
+    },
 }
 
 /// Narrower dense groups are joined once they have this many columns together.
@@ -50,7 +45,7 @@ impl Basis {
     /// Block-sparse columns with numbers for each of some latent functions in the same blocks. Each column belongs to
     /// all functions, or with `apart` to one, function after function.
     pub fn of_functions(blocks: Vec<BlockSparse>, apart: bool) -> Self {
-        Self { groups: vec![Group::Sparse(Sparse { blocks, apart })] }
+        Self { groups: vec![Group::Sparse { blocks, apart }] }
     }
 
     /// The same columns in another type.
@@ -62,8 +57,8 @@ impl Basis {
             |blocks: &BlockSparse| BlockSparse::new(blocks.values().clone().cast(dtype), blocks.offsets().to_vec());
         let of = |group: &Group| match group {
             Group::Dense(columns) => Ok(Group::Dense(columns.clone().cast(dtype))),
-            Group::Sparse(Sparse { blocks, apart }) => {
-                Ok(Group::Sparse(Sparse { blocks: blocks.iter().map(cast).collect::<Result<_>>()?, apart: *apart }))
+            Group::Sparse { blocks, apart } => {
+                Ok(Group::Sparse { blocks: blocks.iter().map(cast).collect::<Result<_>>()?, apart: *apart })
             }
         };
         Ok(Self { groups: self.groups.iter().map(of).collect::<Result<_>>()? })
@@ -86,7 +81,7 @@ impl Basis {
     /// What making blocks reports; [`Error::Shape`] when there are no columns.
     #[doc(hidden)]
     pub fn with_rows(&self, more: usize) -> Result<Self> {
-        if let Some(Group::Sparse(Sparse { blocks, apart: false })) = self.single()
+        if let Some(Group::Sparse { blocks, apart: false }) = self.single()
             && let [own] = blocks.as_slice()
         {
             let values = own.values().clone();
@@ -110,11 +105,8 @@ impl Basis {
         let count = self.groups.iter().rev().take_while(narrow).count();
         let at = self.groups.len() - count;
         if self.groups[at..].iter().map(Group::len).sum::<usize>() >= WIDTH {
-            let parts = self.groups.drain(at..).filter_map(|group| match group {
-                Group::Dense(columns) => Some(columns),
-                Group::Sparse(_) => None,
-            });
-            let joined = Tensor::cat(parts.collect(), 1);
+            let joined = self.groups.drain(at..).map(|group| group.columns(0, group.len()));
+            let joined = Tensor::cat(joined.collect(), 1);
             self.groups.push(Group::Dense(joined));
         }
     }
@@ -122,6 +114,11 @@ impl Basis {
     /// Adds the columns of another basis.
     pub fn extend(&mut self, other: &Self) {
         self.groups.extend(other.groups.iter().cloned());
+    }
+
+    /// These columns and those of another basis after them.
+    pub(super) fn beside(&self, other: &Self) -> Self {
+        Self { groups: self.groups.iter().chain(&other.groups).cloned().collect() }
     }
 
     /// Sᵀ Z `[i, t]` for `z [n, t]`, in the dtype of z.
@@ -184,12 +181,7 @@ impl Basis {
     /// # Errors
     /// [`Error::Shape`] when there are none.
     pub fn into_dense(self) -> Result<Tensor<2>> {
-        let mut parts: Vec<_> = self.groups.into_iter().map(Group::into_dense).collect();
-        match parts.len() {
-            0 => Err(none()),
-            1 => Ok(parts.swap_remove(0)),
-            _ => Ok(Tensor::cat(parts, 1)),
-        }
+        if self.is_empty() { Err(none()) } else { self.columns(0, self.len()) }
     }
 
     /// The only group, if there is exactly one.
@@ -213,69 +205,46 @@ impl Group {
     fn len(&self) -> usize {
         match self {
             Self::Dense(columns) => columns.dims()[1],
-            Self::Sparse(sparse) => sparse.count(),
+            Self::Sparse { blocks, apart } => blocks[0].len() * if *apart { blocks.len() } else { 1 },
         }
     }
 
     fn transposed_times(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
-        match self {
-            Self::Dense(columns) => Ok(columns.clone().cast(dtype).transpose().matmul(z.clone().cast(dtype))),
-            Self::Sparse(sparse) => sparse.transposed_times(z, dtype),
-        }
-    }
-
-    fn times(&self, u: Tensor<2>) -> Tensor<2> {
-        match self {
-            Self::Dense(columns) => columns.clone().matmul(u.cast(columns.dtype())),
-            Self::Sparse(sparse) => sparse.times(u),
-        }
-    }
-
-    fn columns(&self, first: usize, count: usize) -> Tensor<2> {
-        match self {
-            Self::Dense(columns) if count == columns.dims()[1] => columns.clone(),
-            Self::Dense(columns) => columns.clone().narrow(1, first, count),
-            Self::Sparse(sparse) => {
-                let values = sparse.blocks[0].values();
-                let eye = Tensor::<2>::eye(sparse.count(), &values.device()).cast(values.dtype());
-                sparse.times(eye.narrow(1, first, count))
-            }
-        }
-    }
-
-    fn into_dense(self) -> Tensor<2> {
-        match self {
-            Self::Dense(columns) => columns,
-            Self::Sparse(_) => self.columns(0, self.len()),
-        }
-    }
-}
-
-impl Sparse {
-    /// Number of columns i.
-    fn count(&self) -> usize {
-        self.blocks[0].len() * if self.apart { self.blocks.len() } else { 1 }
-    }
-
-    /// Sᵀ Z `[i, t]` for `z [L n, t]`.
-    fn transposed_times(&self, z: &Tensor<2>, dtype: DType) -> Result<Tensor<2>> {
-        let n = z.dims()[0] / self.blocks.len();
+        let (blocks, apart) = match self {
+            Self::Dense(columns) => return Ok(columns.clone().cast(dtype).transpose().matmul(z.clone().cast(dtype))),
+            Self::Sparse { blocks, apart } => (blocks, *apart),
+        };
+        let n = z.dims()[0] / blocks.len();
         let part = |(l, own): (usize, &BlockSparse)| own.transposed_times(&z.clone().narrow(0, l * n, n), dtype);
-        let mut parts = self.blocks.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
-        if self.apart {
+        let mut parts = blocks.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+        if apart {
             return Ok(Tensor::cat(parts, 0));
         }
         let first = parts.remove(0);
         Ok(parts.into_iter().fold(first, |sum, part| sum + part))
     }
 
-    /// S U `[L n, t]` for `u [i, t]`.
     fn times(&self, u: Tensor<2>) -> Tensor<2> {
-        let part = |(l, own): (usize, &BlockSparse)| match self.apart {
-            true => own.times(u.clone().narrow(0, l * own.len(), own.len())),
-            false => own.times(u.clone()),
+        let (blocks, apart) = match self {
+            Self::Dense(columns) => return columns.clone().matmul(u.cast(columns.dtype())),
+            Self::Sparse { blocks, apart } => (blocks, *apart),
         };
-        let mut parts: Vec<_> = self.blocks.iter().enumerate().map(part).collect();
+        let own_rows = |l: usize, i: usize| if apart { u.clone().narrow(0, l * i, i) } else { u.clone() };
+        let part = |(l, own): (usize, &BlockSparse)| own.times(own_rows(l, own.len()));
+        let mut parts: Vec<_> = blocks.iter().enumerate().map(part).collect();
         if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
+    }
+
+    /// Dense columns `first..first + count`, `[L n, count]`.
+    fn columns(&self, first: usize, count: usize) -> Tensor<2> {
+        match self {
+            Self::Dense(columns) if count == columns.dims()[1] => columns.clone(),
+            Self::Dense(columns) => columns.clone().narrow(1, first, count),
+            Self::Sparse { blocks, .. } => {
+                let values = blocks[0].values();
+                let eye = Tensor::<2>::eye(self.len(), &values.device()).cast(values.dtype());
+                self.times(eye.narrow(1, first, count))
+            }
+        }
     }
 }

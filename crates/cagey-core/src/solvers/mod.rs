@@ -22,7 +22,7 @@ mod probes;
 pub mod tridiagonal;
 
 #[doc(hidden)]
-pub use basis::{Group, Sparse};
+pub use basis::Group;
 pub use cg::{CgOptions, cg};
 pub use covariance::NoisyCovariance;
 pub use itergp::itergp;

@@ -1,13 +1,14 @@
 //! New actions in Newton's method: their choice, their products with K, and their place in the small system.
 
 use super::linearised::{Linearised, State};
-use super::low_rank::{Inner, LowRank};
+use super::low_rank::LowRank;
 use super::options::Stopping;
 use super::solve::{Problem, Step, norm};
-use super::space::{Small, Space};
+use super::space::Space;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
+use crate::models::cagp::numbers::Small;
 use crate::models::prior::Prior;
 use crate::scope::to_f64;
 use crate::solvers::blocks::transposed;
@@ -23,7 +24,7 @@ const CANCELLED: f64 = 0.1;
 impl Problem<'_> {
     /// `K s`. Latent functions that share one covariance need one product.
     pub fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let (at, n) = (&self.observed.at, self.observed.rows.len());
+        let (at, n) = (&self.observed.at, self.observed.at.rows());
         let of = |prior: &Prior, s: &[f64]| {
             let columns = at.scope.matrix(&transposed(s, n), n, s.len() / n);
             to_f64(prior.covariance(at.scope, &at.batch.x).times(&columns)?.transpose())
@@ -50,7 +51,7 @@ impl Problem<'_> {
         &self,
         space: &mut Space,
         step: &mut Step,
-        near: Option<(&LowRank, &Inner)>,
+        near: Option<(&LowRank, &Factor<f64>)>,
         actor: &mut dyn Actor,
     ) -> Result<Option<Stop>> {
         let Step { from, sites, small, to } = &*step;

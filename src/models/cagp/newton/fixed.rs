@@ -2,13 +2,12 @@
 
 use super::observed::Observed;
 use super::sites::{Sites, largest};
-use super::solve::{HALVINGS, ROUNDING, keeps};
-use super::space::Small;
+use super::solve::{HALVINGS, keeps, longest};
 use crate::device::is_host;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
 use crate::models::cagp::SiteRule;
-use crate::models::cagp::numbers::Numbers;
+use crate::models::cagp::numbers::{Numbers, Small};
 use crate::models::cagp::products::Products;
 use crate::scope::to_f64;
 
@@ -65,7 +64,7 @@ impl<'a> Fixed<'a> {
 
     /// Solves the system at sites.
     pub fn at(&self, sites: &Sites) -> Result<Small> {
-        Small::at(&self.s, self.gram.clone(), &sites.curvature, &sites.targets(&self.observed.above(&sites.f)))
+        Small::at(&self.s, self.gram.clone(), sites, &self.observed.above(&sites.f))
     }
 
     /// `SᵀW⁻¹S` `[i, i]`.
@@ -94,10 +93,10 @@ impl<'a> Fixed<'a> {
     /// # Errors
     /// [`Error::NotFinite`] when latent values are not, and what factorisations report.
     pub fn sites(&self) -> Result<Sites> {
-        let value = |f: &[f64], a: &[f64]| self.observed.log_density(f) - 0.5 * self.pull(a, a);
+        let value = |f: &[f64], a: &[f64]| self.observed.likely.log_density(f) - 0.5 * self.pull(a, a);
         let (mut weights, mut settled) = (vec![0.0; self.s.len()], false);
         let mut height = vec![0.0; self.observed.mean.len()];
-        let mut sites = self.observed.sites(self.observed.mean.to_vec());
+        let mut sites = self.observed.likely.sites(self.observed.mean.to_vec());
         for _ in 0..STEPS {
             let target = self.at(&sites)?.weights;
             // Products are linear: those of a part of a step need no other products.
@@ -106,30 +105,26 @@ impl<'a> Fixed<'a> {
             if forces.sum::<f64>() <= self.pull(&weights, &target) - self.pull(&weights, &weights) {
                 break;
             }
-            let least = value(&sites.f, &weights);
-            let least = least - ROUNDING * least.abs().max(1.0);
-            let found = (0..=HALVINGS).find_map(|halving| {
-                let length = 0.5f64.powi(halving as i32);
+            let found = longest(value(&sites.f, &weights), HALVINGS, |length| {
                 let along = |from: &[f64], to: &[f64]| -> Vec<f64> {
                     from.iter().zip(to).map(|(from, to)| from + length * (to - from)).collect()
                 };
                 let (moved, height) = (along(&weights, &target), along(&height, &top));
                 let f = self.observed.latent(&height);
-                let value = value(&f, &moved);
-                (value >= least || (least.is_nan() && value.is_finite())).then_some((halving, moved, height, f))
+                (value(&f, &moved), (moved, height, f))
             });
-            let Some((halving, moved, reached, f)) = found else { break };
+            let Some((halvings, (moved, reached, f))) = found else { break };
             let change = self.change(&sites.f, &f);
             (weights, height) = (moved, reached);
-            sites = self.observed.sites(f);
+            sites = self.observed.likely.sites(f);
             if change <= self.settled {
                 // Halving can make a step as small as this far from where full steps settle.
-                settled = halving == 0;
+                settled = halvings == 0;
                 break;
             }
         }
         if !settled {
-            let (start, reached) = (self.observed.log_density(&self.observed.mean), value(&sites.f, &weights));
+            let (start, reached) = (self.observed.likely.log_density(&self.observed.mean), value(&sites.f, &weights));
             let (mut now, mut last, mut astray) = (sites.clone(), f64::INFINITY, None);
             for _ in 0..FULL_STEPS {
                 let to = self.at(&now)?.weights;
@@ -139,7 +134,7 @@ impl<'a> Fixed<'a> {
                 if !kept || change.is_nan() || change > SHORTER * last {
                     break;
                 }
-                (last, now) = (change, self.observed.sites(f));
+                (last, now) = (change, self.observed.likely.sites(f));
                 settled = change <= self.settled;
                 if settled {
                     break;
@@ -174,7 +169,7 @@ impl<'a> Fixed<'a> {
         for round in 0..=if observed.settle { MOST_ROUNDS } else { ROUNDS } {
             let rows = self.ks.rows(&now.0, &now.1)?;
             let (above, explained) = rows.split_at(observed.mean.len());
-            let spread = left(&prior, explained, observed.rows.len());
+            let spread = left(&prior, explained, observed.at.rows());
             let (next, expected) = Sites::expected(observed, observed.latent(above), &spread)?;
             let bound = expected - now.1.divergence(self.noise(&now.0))?;
             let falls = |(_, highest, _): &(_, f64, _)| bound < highest - rounding * highest.abs();

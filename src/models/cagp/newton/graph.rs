@@ -2,18 +2,16 @@
 //!
 //! Its steps are those of [`Problem`](super::Problem), which searches on the host in f64, for policies that choose from
 //! the residual or by rows: each solves in the span of the earlier actions and of new ones, and is halved while the log
-//! posterior falls. Here actions, products, solves and
-//! sites are tensors, so that a gradient goes through all of them: through sites into later actions, too. Lengths of
-//! steps are plain numbers.
+//! posterior falls. Here actions, products, solves and sites are tensors, so that a gradient goes through all of them:
+//! through sites into later actions, too. Lengths of steps are plain numbers.
 
 use burn::tensor::Tensor;
 
-use super::derivatives::Derivatives;
 use super::linearised::Linearised;
-use super::observed::Observed;
+use super::observed::{Derivatives, Observed};
 use super::options::{NewtonOptions, NewtonReport};
 use super::sites::largest;
-use super::solve::{HALVINGS, ROUNDING, norm};
+use super::solve::{HALVINGS, longest, norm};
 use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::models::cagp::SiteRule;
@@ -37,13 +35,6 @@ pub struct NewtonGraph {
     pub report: NewtonReport,
 }
 
-impl NewtonGraph {
-    /// The pseudo-targets at the latent mean.
-    pub(in crate::models::cagp) fn sites(&self) -> Noisy {
-        Noisy::new(self.latent.clone(), self.derivatives.clone())
-    }
-}
-
 /// Takes steps from the prior mean, with at most `budget` actions in all, for a model in a wide scope.
 ///
 /// # Errors
@@ -55,7 +46,7 @@ pub(in crate::models::cagp) fn climb(
     budget: usize,
 ) -> Result<NewtonGraph> {
     let observed = Observed::new(at, SiteRule::Mode, false)?;
-    let (derivatives, means) = (Derivatives::new(&at)?, at.means()?);
+    let (derivatives, means) = (Derivatives::new(&at, observed.likely.clone()), at.means()?);
     let latent = |above: &Tensor<2>| (means.clone() + above.clone()).squeeze_dim::<1>(1);
     let system = |above: &Tensor<2>| -> Result<Linearised> {
         let f = latent(above);
@@ -71,11 +62,11 @@ pub(in crate::models::cagp) fn climb(
         let to = recycled.solve(&system(&above)?, &IterGpOptions::budget(more))?.coefficients;
         steps += 1;
         let along = [recycled.products().times(&to)? - above.clone(), recycled.actions().times(&to)? - v.clone()];
-        let Some(part) = part(&observed, [&above, &v], along.each_ref())? else { break Stop::Converged };
-        let [change_of_above, change_of_v] = along.map(|change| change * part.length());
-        (above, v, halvings) = (above + change_of_above, v + change_of_v, halvings + part.halvings);
+        let Some((halved, change)) = part(&observed, [&above, &v], along.each_ref())? else { break Stop::Converged };
+        let [change_of_above, change_of_v] = along.map(|change| change * 0.5f64.powi(halved as i32));
+        (above, v, halvings) = (above + change_of_above, v + change_of_v, halvings + halved);
         let idle = recycled.actions().len() == known;
-        if idle && part.change <= options.settled {
+        if idle && change <= options.settled {
             break Stop::Converged;
         }
         if steps == options.steps {
@@ -87,31 +78,19 @@ pub(in crate::models::cagp) fn climb(
     let gradient = to_f64(found.clone().narrow(0, 0, 1))?;
     let left: Vec<f64> = gradient.iter().zip(to_f64(v)?).map(|(g, v)| g - v).collect();
     let (residual, scale, actions) = (norm(&left), norm(&gradient), recycled.actions().len());
-    let flat = derivatives.flat(&to_f64(f.clone())?);
+    let flat = observed.likely.sites(to_f64(f.clone())?).flat() as f64 / gradient.len() as f64;
     let report = NewtonReport { stop, steps, halvings, actions, products: actions, residual, scale, flat };
     let [actions, products] = [recycled.actions(), recycled.products()].map(|basis| basis.clone().into_dense());
     Ok(NewtonGraph { actions: actions?, products: products?, latent: f, derivatives: found, report })
 }
 
-/// The part of a step that is taken.
-struct Part {
-    halvings: usize,
-    /// The change of f, relative to the largest distance from the prior mean, or to 1.
-    change: f64,
-}
-
-impl Part {
-    fn length(&self) -> f64 {
-        0.5f64.powi(self.halvings as i32)
-    }
-}
-
-/// The longest part of a step at which the log posterior does not fall; none if it falls at all of them.
+/// The longest part of a step at which the log posterior does not fall: how often the step is halved, and its change of
+/// f, relative to the largest distance from the prior mean, or to 1. None if it falls at all of them.
 fn part(
     observed: &Observed,
     [above, v]: [&Tensor<2>; 2],
     [along_above, along_v]: [&Tensor<2>; 2],
-) -> Result<Option<Part>> {
+) -> Result<Option<(usize, f64)>> {
     let [above, v, along_above, along_v] = [above, v, along_above, along_v].map(|x| to_f64(x.clone()));
     let (above, v, along_above, along_v) = (above?, v?, along_above?, along_v?);
     let moved = |from: &[f64], by: &[f64], length: f64| -> Vec<f64> {
@@ -119,16 +98,8 @@ fn part(
     };
     let value = |length: f64| {
         let (above, v) = (moved(&above, &along_above, length), moved(&v, &along_v, length));
-        observed.log_density(&observed.latent(&above)) - 0.5 * dot(&above, &v)
+        observed.likely.log_density(&observed.latent(&above)) - 0.5 * dot(&above, &v)
     };
-    let now = value(0.0);
-    let least = now - ROUNDING * now.abs().max(1.0);
     let size = largest(&along_above, 0.0) / largest(&above, 1.0);
-    let of = |halvings: usize| {
-        let part = Part { halvings, change: 0.0 };
-        let (length, then) = (part.length(), value(part.length()));
-        let kept = then >= least || (least.is_nan() && then.is_finite());
-        kept.then_some(Part { change: length * size, ..part })
-    };
-    Ok((0..=HALVINGS).find_map(of))
+    Ok(longest(value(0.0), HALVINGS, |length| (value(length), length * size)))
 }

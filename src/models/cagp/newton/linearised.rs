@@ -14,7 +14,7 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::Basis;
 use crate::solvers::pivoted_cholesky::Columns;
 use crate::solvers::policies::SolveState;
-use crate::solvers::{LinearOperator, LinearSystem, NoisyCovariance};
+use crate::solvers::{LinearOperator, LinearSystem};
 
 /// `(K + W⁻¹)v = ŷ − m` at sites, in the scope's wide type.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl<'a> Linearised<'a> {
     }
 
     /// At sites that are part of a graph, for prior means `[L n, 1]`.
-    pub fn of(at: Evaluation<'a>, Noisy { targets, spread }: Noisy, means: &Tensor<2>) -> Self {
+    pub fn of(at: Evaluation<'a>, Noisy { targets, spread, .. }: Noisy, means: &Tensor<2>) -> Self {
         Self { at, spread, right: targets - means.clone() }
     }
 
@@ -41,15 +41,6 @@ impl<'a> Linearised<'a> {
     pub fn wide(at: &Evaluation) -> (Scope, Batch) {
         let (scope, x) = (at.scope.widened(), at.batch.x.clone().cast(at.scope.wide()));
         (scope, Batch { x, ..at.batch.clone() })
-    }
-
-    fn covariances(&self) -> Result<Vec<NoisyCovariance<'a>>> {
-        let Evaluation { scope, batch, .. } = self.at;
-        let none = Tensor::<1>::zeros([batch.x.dims()[0]], (scope.device(), scope.dtype()));
-        let of = |prior: &'a crate::models::prior::Prior| {
-            NoisyCovariance::new(&prior.kernel, scope, batch.x.clone(), none.clone())
-        };
-        self.at.priors.iter().map(of).collect()
     }
 
     /// Columns `[L n, t]` with a dimension for the latent functions `[L, n, t]`.
@@ -135,7 +126,7 @@ impl LinearSystem for Linearised<'_> {
 
     fn cross(&self, inputs: &Tensor<2>) -> Result<Tensor<2>> {
         let latents = self.at.functions.0;
-        let each = self.covariances()?.iter().map(|own| own.cross(inputs)).collect::<Result<_>>()?;
+        let each = self.at.by_columns()?.iter().map(|own| own.cross(inputs)).collect::<Result<_>>()?;
         let each = repeated(each, latents).into_iter().enumerate();
         Ok(joined(each.map(|(l, columns)| among(columns, l, latents)).collect(), 0))
     }
@@ -143,12 +134,12 @@ impl LinearSystem for Linearised<'_> {
 
 impl Columns for Linearised<'_> {
     fn diagonal(&self) -> Result<Vec<f64>> {
-        let each = self.covariances()?.iter().map(Columns::diagonal).collect::<Result<_>>()?;
+        let each = self.at.by_columns()?.iter().map(Columns::diagonal).collect::<Result<_>>()?;
         Ok(repeated(each, self.at.functions.0).concat())
     }
 
     fn column(&self, j: usize) -> Result<Vec<f64>> {
-        let (n, each) = (self.at.rows(), self.covariances()?);
+        let (n, each) = (self.at.rows(), self.at.by_columns()?);
         let mut all = vec![0.0; self.order()];
         all[j / n * n..][..n].copy_from_slice(&each[(j / n).min(each.len() - 1)].column(j % n)?);
         Ok(all)

@@ -1,7 +1,6 @@
 //! A low-rank approximation of K, from columns of K alone. It preconditions Newton steps, and it shows which directions
 //! the data say most about.
 
-use burn::tensor::Tensor;
 use faer::Side;
 
 use super::sites::Sites;
@@ -10,7 +9,6 @@ use crate::linalg::Factor;
 use crate::linalg::dense::columns::combine;
 use crate::linalg::dense::{product, registers, view, view_mut};
 use crate::models::cagp::evaluation::Evaluation;
-use crate::models::prior::Prior;
 use crate::solvers::blocks::scale_rows;
 use crate::solvers::{NoisyCovariance, pivoted_cholesky};
 
@@ -27,23 +25,18 @@ pub(super) struct LowRank {
     latents: usize,
 }
 
-/// `I + LᵀWL` at sites, factorised: at most L r rows for L latent functions.
-pub(super) struct Inner(Factor<f64>);
-
 impl LowRank {
     /// Of rank `rank` for each prior, or less if only rounding errors remain.
     ///
     /// # Errors
     /// What columns of K and their factorisation report.
     pub fn new(at: &Evaluation, rank: usize) -> Result<Self> {
-        let none = Tensor::<1>::zeros([at.rows()], (at.scope.device(), at.scope.dtype()));
-        let of = |prior: &Prior| {
-            let matrix = NoisyCovariance::new(&prior.kernel, at.scope, at.batch.x.clone(), none.clone())?;
-            let found = pivoted_cholesky(&matrix, rank, 0.0)?;
+        let of = |covariance: &NoisyCovariance| {
+            let found = pivoted_cholesky(covariance, rank, 0.0)?;
             let rank = found.rank();
             Ok((found.lower, rank))
         };
-        Ok(Self { factors: at.priors.iter().map(of).collect::<Result<_>>()?, latents: at.functions.0 })
+        Ok(Self { factors: at.by_columns()?.iter().map(of).collect::<Result<_>>()?, latents: at.functions.0 })
     }
 
     fn of(&self, latent: usize) -> (&[f64], usize) {
@@ -64,12 +57,12 @@ impl LowRank {
         gram
     }
 
-    /// `I + LᵀWL`, with all that the curvature of sites says about pairs of latent functions: without it, classes take
+    /// `I + LᵀWL` at sites, factorised: at most L r rows for L latent functions, with all that the curvature of sites says about pairs of latent functions: without it, classes take
     /// almost twice as many actions.
     ///
     /// # Errors
     /// What its factorisation reports.
-    pub fn at(&self, sites: &Sites) -> Result<Inner> {
+    pub fn at(&self, sites: &Sites) -> Result<Factor<f64>> {
         let starts: Vec<usize> = (0..=self.latents).map(|l| (0..l).map(|k| self.of(k).1).sum()).collect();
         let order = starts[self.latents];
         let mut inner = vec![0.0; order * order];
@@ -85,28 +78,26 @@ impl LowRank {
             }
         }
         inner.iter_mut().step_by(order + 1).for_each(|d| *d += 1.0);
-        Ok(Inner(Factor::new(inner, "I + LᵀWL")?))
+        Factor::new(inner, "I + LᵀWL")
     }
 
     /// `(L Lᵀ + W⁻¹)⁻¹ W⁻¹ g = g − W L (I + LᵀWL)⁻¹ Lᵀ g`, which needs no `W⁻¹`.
     ///
     /// # Errors
     /// What the solve reports.
-    pub fn preconditioned(&self, Inner(factor): &Inner, sites: &Sites, g: &[f64]) -> Result<Vec<f64>> {
+    pub fn preconditioned(&self, inner: &Factor<f64>, sites: &Sites, g: &[f64]) -> Result<Vec<f64>> {
         let n = sites.rows;
         let of = |l: usize| if self.of(l).1 == 0 { Vec::new() } else { combine(self.of(l).0, &g[l * n..][..n]) };
         let mut known: Vec<f64> = (0..self.latents).flat_map(of).collect();
-        factor.solve(&mut known)?;
-        let mut at = 0;
-        let mut spread = Vec::with_capacity(g.len());
-        for l in 0..self.latents {
+        inner.solve(&mut known)?;
+        let (mut spread, mut known) = (vec![0.0; g.len()], &known[..]);
+        for (l, part) in spread.chunks_exact_mut(n).enumerate() {
             let (lower, rank) = self.of(l);
-            let mut part = vec![0.0; n];
+            let (own, rest) = known.split_at(rank);
             if rank > 0 {
-                product::set(view_mut(&mut part, 1), view(lower, rank), view(&known[at..at + rank], 1), 1.0);
+                product::set(view_mut(part, 1), view(lower, rank), view(own, 1), 1.0);
             }
-            spread.extend(part);
-            at += rank;
+            known = rest;
         }
         Ok(g.iter().zip(sites.curved(&spread)).map(|(g, known)| g - known).collect())
     }

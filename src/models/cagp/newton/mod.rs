@@ -16,7 +16,6 @@
 //! likelihood is not log-concave, W is its Fisher information, and the bound still holds.
 
 mod act;
-mod derivatives;
 mod fixed;
 mod graph;
 mod linearised;
@@ -36,5 +35,4 @@ pub(super) use observed::Observed;
 pub use options::{Compression, NewtonOptions, NewtonReport, Stopping};
 pub use sites::Sites;
 pub(super) use solve::{Found, Problem};
-pub(super) use space::Small;
 pub(super) use unrolled::Unrolled;

@@ -66,10 +66,10 @@ impl Sites {
     /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
     /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.
     pub(in crate::models::cagp) fn expected(of: &Observed, mean: Vec<f64>, spread: &[f64]) -> Result<(Self, f64)> {
-        let (latents, n) = (of.at.functions.0, of.rows.len());
+        let (latents, n) = (of.at.functions.0, of.at.rows());
         let (values, [gradient, slopes]) = of.expectations(&mean, spread)?;
         let total = values.iter().sum();
-        let at = of.sites(mean);
+        let at = of.likely.sites(mean);
         // The derivative in a variance is half the second derivative.
         let step = if at.centred { latents + 1 } else { 1 };
         let bends = slopes.chunks_exact(n).step_by(step).flatten().map(|slope| -2.0 * slope);
@@ -82,7 +82,7 @@ impl Sites {
         }
         // Where the averaged curvature is negative, a fraction of the Fisher information keeps the weight of the row
         // positive.
-        let least = if of.density.is_log_concave() { 0.0 } else { CONVEX };
+        let least = if of.likely.density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
         Ok((Self { gradient, curvature, ..at }, total))
     }
@@ -113,7 +113,7 @@ impl Sites {
     }
 
     /// ŷ − m `[L n]`, for f − m `[L n]`.
-    pub(super) fn targets(&self, above: &[f64]) -> Vec<f64> {
+    pub(in crate::models::cagp) fn targets(&self, above: &[f64]) -> Vec<f64> {
         above.iter().zip(self.spread(&self.gradient)).map(|(h, g)| h + g).collect()
     }
 

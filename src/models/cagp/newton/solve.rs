@@ -7,11 +7,12 @@ use super::low_rank::LowRank;
 use super::observed::Observed;
 use super::options::{NewtonOptions, NewtonReport, Stopping};
 use super::sites::{Sites, largest};
-use super::space::{Small, Space};
+use super::space::Space;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
 use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
+use crate::models::cagp::numbers::Small;
 use crate::solvers::itergp::Stop;
 use crate::solvers::policies::{Actor, Policy, SolveState};
 
@@ -19,7 +20,18 @@ use crate::solvers::policies::{Actor, Policy, SolveState};
 pub(super) const HALVINGS: usize = 60;
 
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
-pub(super) const ROUNDING: f64 = 1e-13;
+const ROUNDING: f64 = 1e-13;
+
+/// Halves a step, at most so many times, until the log posterior does not fall below `now`, or is finite if `now` is
+/// not a number. `to` gives the log posterior and the place after a part of the step. Returns the halvings and the
+/// place; none if the log posterior falls at all of them.
+pub(super) fn longest<T>(now: f64, most: usize, to: impl Fn(f64) -> (f64, T)) -> Option<(usize, T)> {
+    let least = now - ROUNDING * now.abs().max(1.0);
+    (0..=most).find_map(|halvings| {
+        let (then, place) = to(0.5f64.powi(halvings as i32));
+        (then >= least || (least.is_nan() && then.is_finite())).then_some((halvings, place))
+    })
+}
 
 /// The last full step may give back at most this share of the log posterior's gain over the prior mean.
 const LOST: f64 = 0.5;
@@ -81,16 +93,6 @@ pub(super) struct Step {
     pub to: Place,
 }
 
-/// The part of a step that is taken.
-struct Part {
-    /// The weights of the actions after it.
-    weights: Vec<f64>,
-    /// How often it was halved.
-    halvings: usize,
-    /// Its change of f, as a share.
-    change: f64,
-}
-
 impl Problem<'_> {
     /// Climbs from the prior mean, or from given actions `[i, L n]` with their weights.
     ///
@@ -118,7 +120,7 @@ impl Problem<'_> {
         let most = if options.explain { self.directions_for(self.budget) } else { 0 };
         let mut near = self.policy.rank().map(|rank| low(rank.max(most))).transpose()?;
         let (mut stop, mut halvings, mut explained) = (None, 0, !options.explain);
-        let start = self.observed.sites(self.observed.mean.clone());
+        let start = self.observed.likely.sites(self.observed.mean.clone());
         let system = Linearised::new(self.wide, &start, &vec![0.0; space.n]);
         let most = functions.0 * self.directions_for(self.budget);
         // An approximation of K takes the actor's place.
@@ -152,8 +154,8 @@ impl Problem<'_> {
             weights.resize(space.len(), 0.0);
             let idle = space.taken == before;
             let mut change = 0.0;
-            if let Some(part) = self.part(&space, &step, (&weights, &small.weights), !idle) {
-                (weights, change, halvings) = (part.weights, part.change, halvings + part.halvings);
+            if let Some((halved, part)) = self.part(&space, &step, (&weights, &small.weights), !idle) {
+                ((weights, change), halvings) = (part, halvings + halved);
             }
             let settled = change <= options.settled;
             if idle && settled {
@@ -193,23 +195,26 @@ impl Problem<'_> {
     }
 
     /// The longest part of a step, between these weights, that keeps the log posterior; all of it or none unless it may
-    /// be `halved`.
-    fn part(&self, space: &Space, step: &Step, (from, to): (&[f64], &[f64]), halved: bool) -> Option<Part> {
+    /// be `halved`. Returns the halvings, the weights after it and its change of f, as a share.
+    fn part(
+        &self,
+        space: &Space,
+        step: &Step,
+        (from, to): (&[f64], &[f64]),
+        halved: bool,
+    ) -> Option<(usize, (Vec<f64>, f64))> {
         let by_change = self.options.stopping == Stopping::Change;
-        let value = self.log_posterior(&step.from);
-        let least = value - ROUNDING * value.abs().max(1.0);
-        (0..=if halved { HALVINGS } else { 0 }).find_map(|halvings| {
-            let length = 0.5f64.powi(halvings as i32);
+        // Steps that end by their change are taken in full.
+        let now = if by_change { f64::NAN } else { self.log_posterior(&step.from) };
+        longest(now, if halved { HALVINGS } else { 0 }, |length| {
             let weights: Vec<f64> = from.iter().zip(to).map(|(from, to)| from + length * (to - from)).collect();
             let to = self.place(space, &weights);
-            let value = self.log_posterior(&to);
-            let kept = value >= least || ((least.is_nan() || by_change) && value.is_finite());
             let by: Vec<f64> = to.above.iter().zip(&step.from.above).map(|(to, from)| to - from).collect();
             let change = match by_change {
                 true => norm(&by) / norm(&to.above).max(f64::MIN_POSITIVE),
                 false => largest(&by, 0.0) / largest(&step.from.above, 1.0),
             };
-            kept.then_some(Part { weights, halvings, change })
+            (self.log_posterior(&to), (weights, change))
         })
     }
 
@@ -219,7 +224,7 @@ impl Problem<'_> {
         let (residual, scale) = self.residual(&step)?;
         // The posterior's mean is one more step, in full. If it leads astray, as it may before the steps have settled,
         // pseudo-targets `f + W⁻¹v` make f the mean.
-        let start = self.observed.log_density(&self.observed.mean);
+        let start = self.observed.likely.log_density(&self.observed.mean);
         let by_change = self.options.stopping == Stopping::Change;
         if !by_change && !keeps(start, self.log_posterior(&step.from), self.log_posterior(&step.to)) {
             step.sites.gradient = step.from.v;
@@ -243,7 +248,7 @@ impl Problem<'_> {
     /// The step from given weights.
     fn step(&self, space: &Space, weights: &[f64]) -> Result<Step> {
         let from = self.place(space, weights);
-        let sites = self.observed.sites(self.observed.latent(&from.above));
+        let sites = self.observed.likely.sites(self.observed.latent(&from.above));
         let small = space.at(&sites, &from.above)?;
         let to = self.place(space, small.as_ref().map_or(&[], |small| &small.weights));
         Ok(Step { from, sites, small, to })
@@ -260,6 +265,6 @@ impl Problem<'_> {
 
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, Place { above, v }: &Place) -> f64 {
-        self.observed.log_density(&self.observed.latent(above)) - 0.5 * dot(above, v)
+        self.observed.likely.log_density(&self.observed.latent(above)) - 0.5 * dot(above, v)
     }
 }

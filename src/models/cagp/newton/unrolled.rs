@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 use faer::MatRef;
 use faer::linalg::solvers::DenseSolveCore;
 
-use super::derivatives::Derivatives;
+use super::observed::{Derivatives, Likely};
 use super::sites::Sites;
 use crate::error::Result;
 use crate::linalg::dense::registers;
@@ -46,7 +46,7 @@ impl<'a> Unrolled<'a> {
         let (scope, wide) = (at.scope, at.scope.wide());
         Ok(Self {
             scope,
-            derivatives: Derivatives::new(at)?,
+            derivatives: Derivatives::new(at, Likely::new(at)?),
             s: s.cast(wide)?,
             products: ks.clone().cast(wide),
             gram: products::gram(s, ks, wide)?,
@@ -67,7 +67,7 @@ impl<'a> Unrolled<'a> {
     fn step(&self, f: Tensor<1>) -> Result<Tensor<1>> {
         let Self { s, products, gram, mean, .. } = self;
         let derivatives = self.derivatives.at(f.clone())?;
-        let Noisy { targets, spread } = Noisy::new(f.clone(), derivatives.clone());
+        let Noisy { targets, spread, .. } = Noisy::new(f.clone(), derivatives.clone());
         let f = f.unsqueeze_dim::<2>(1);
         let [noise, _] = products::noise(s, &spread)?;
         let matrix = gram.clone() + noise;
@@ -89,10 +89,11 @@ impl<'a> Unrolled<'a> {
 
     /// D, row by row `[L L, n]`.
     fn bends(&self, f: &[f64], residual: &[f64]) -> Tensor<2> {
-        let (d, latents) = (self.derivatives.sites(f.to_vec()).curvature, self.derivatives.latents());
+        let likely = &self.derivatives.likely;
+        let (d, latents) = (likely.sites(f.to_vec()).curvature, likely.density.latents());
         let n = f.len() / latents;
         // Where W is the density's own curvature, actions see nothing of the rest.
-        let rest = if self.derivatives.is_log_concave() { 0.0 } else { 1.0 };
+        let rest = if likely.density.is_log_concave() { 0.0 } else { 1.0 };
         let mut all = Vec::with_capacity(latents * f.len());
         for l in 0..latents {
             let own = l * n..(l + 1) * n;
@@ -101,7 +102,7 @@ impl<'a> Unrolled<'a> {
                 grad[i] = rest / d[i];
                 grad[f.len() + i] = -residual[i] / d[i].powi(2);
             }
-            let (mut slopes, _) = self.derivatives.slopes(f, &grad);
+            let (mut slopes, _) = likely.slopes(f, &grad);
             slopes[own].iter_mut().for_each(|slope| *slope += rest);
             all.extend(slopes);
         }

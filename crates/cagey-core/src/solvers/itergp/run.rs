@@ -103,16 +103,16 @@ impl<'a> Run<'a> {
         let scale = norm(self.system.right_hand_side())?;
         let target = options.absolute.max(options.relative * scale);
         let budget = self.budget(options);
-        let stop = loop {
+        loop {
             if self.small.is_some() && norm(&self.residual)? < target {
-                break Stop::Converged;
+                return Ok(Stop::Converged);
             }
             let left = budget - self.actions.len();
             if left == 0 {
-                break Stop::Budget;
+                return Ok(Stop::Budget);
             }
             let most = if orthogonal { 1 } else { options.block.clamp(1, left) };
-            let Some(block) = actor.next(self, most)? else { break Stop::Exhausted };
+            let Some(block) = actor.next(self, most)? else { return Ok(Stop::Exhausted) };
             let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
                 // A zero right-hand side leaves no residual to choose an action from: the average of all rows is as
@@ -120,24 +120,19 @@ impl<'a> Run<'a> {
                 None if self.small.is_none() && scale == 0.0 => self.prepared(self.residual.ones_like(), orthogonal)?,
                 prepared => prepared,
             };
-            let Some(block) = block else { break Stop::Dependent };
-            let explained = self.absorb(block, observer.is_some())?;
+            let Some(block) = block else { return Ok(Stop::Dependent) };
+            let (kept, explained) = self.absorb(block, observer.is_some())?;
             if let Some(observer) = &mut observer {
-                let step = Step {
-                    actions: self.actions.len(),
-                    residual: norm(&self.residual)?,
-                    scale,
-                    explained: explained.value,
-                };
+                let (actions, residual) = (self.actions.len(), norm(&self.residual)?);
+                let step = Step { actions, residual, scale, explained };
                 if let ControlFlow::Break(()) = observer.step(&step) {
-                    break Stop::Interrupted;
+                    return Ok(Stop::Interrupted);
                 }
             }
-            if explained.kept < width {
-                break Stop::Dependent;
+            if kept < width {
+                return Ok(Stop::Dependent);
             }
-        };
-        Ok(stop)
+        }
     }
 
     /// The solution, and KS if it was kept.
@@ -181,10 +176,10 @@ impl<'a> Run<'a> {
         Ok(Some(block))
     }
 
-    /// Adds the leading independent columns of a block to the solve.
-    fn absorb(&mut self, block: Tensor<2>, observed: bool) -> Result<Absorbed> {
-        let t = block.dims()[1];
-        let dtype = self.dtype;
+    /// Adds the leading independent columns of a block to the solve. Returns how many, and if it is observed, the
+    /// variance that they explain.
+    fn absorb(&mut self, block: Tensor<2>, observed: bool) -> Result<(usize, f64)> {
+        let (t, dtype) = (block.dims()[1], self.dtype);
         let known = self.covariances.is_some().then(|| self.system.covariance_times(&block)).transpose()?;
         let z = match &known {
             Some(known) => known.clone() + self.system.noise_times(&block)?,
@@ -194,10 +189,7 @@ impl<'a> Run<'a> {
         let gram = (gram.clone() + gram.transpose()) * 0.5;
         let crossed = match &self.small {
             None => None,
-            Some(small) => {
-                let cross = self.all().transposed_times(&z)?.cast(dtype);
-                Some(solve_lower(small.factor.clone(), cross)?)
-            }
+            Some(small) => Some(solve_lower(small.factor.clone(), self.all().transposed_times(&z)?.cast(dtype))?),
         };
         let schur = match &crossed {
             None => gram.clone(),
@@ -205,7 +197,7 @@ impl<'a> Run<'a> {
         };
         let kept = independent(&to_f64(schur.clone())?, &to_f64(gram)?, epsilon(self.system.scope()))?;
         if kept == 0 {
-            return Ok(Absorbed { kept, value: 0.0 });
+            return Ok((0, 0.0));
         }
         let first = |matrix: Tensor<2>| if kept == t { matrix } else { matrix.narrow(1, 0, kept) };
         let (block, z) = (first(block), first(z));
@@ -231,7 +223,8 @@ impl<'a> Run<'a> {
             change = change - self.covered(&u.clone().matmul(gain.clone()))?;
         }
         self.residual = self.residual.clone() - change;
-        let value = if observed { self.explained(&block, &z, &corner, crossed.as_ref().map(|c| &c.1))? } else { 0.0 };
+        let explained =
+            if observed { self.explained(&block, &z, &corner, crossed.as_ref().map(|c| &c.1))? } else { 0.0 };
 
         self.small = Some(match (self.small.take(), crossed) {
             (Some(Small { factor, coefficients }), Some((w, u))) => {
@@ -246,14 +239,12 @@ impl<'a> Run<'a> {
         });
         self.actions.push(block);
         self.products.push(z);
-        Ok(Absorbed { kept, value })
+        Ok((kept, explained))
     }
 
     /// Old and new actions.
     fn all(&self) -> Basis {
-        let mut all = self.old.clone();
-        all.extend(&self.actions);
-        all
+        self.old.beside(&self.actions)
     }
 
     /// K̂S u for all actions so far.
@@ -299,13 +290,6 @@ impl SolveState for Run<'_> {
     fn products(&self, first: usize, count: usize) -> Result<Tensor<2>> {
         self.products.columns(first, count)
     }
-}
-
-struct Absorbed {
-    /// Columns taken.
-    kept: usize,
-    /// The variance that they explain.
-    value: f64,
 }
 
 fn norm(column: &Tensor<2>) -> Result<f64> {

@@ -1,30 +1,18 @@
-//! How an iterative solve chooses its actions. Each policy has its own file; a user's own policy implements [`Policy`].
+//! How an iterative solve chooses its actions. A user's own policy implements [`Policy`].
 //!
 //! A policy is a setting. [`start`](Policy::start) makes the [`Actor`] that holds the state of one solve.
 
-mod eigenvector;
-mod gradient;
-mod lanczos;
-mod mixed;
-mod preconditioned;
-mod pseudo_input;
-mod random;
-mod residual;
-mod unit_vector;
+mod combined;
+mod following;
+mod listed;
 
 use std::fmt::Debug;
 
 use burn::tensor::Tensor;
 
-pub use eigenvector::Eigenvector;
-pub use gradient::Gradient;
-pub use lanczos::{Lanczos, LanczosSeed};
-pub use mixed::{Mixed, Order};
-pub use preconditioned::Preconditioned;
-pub use pseudo_input::PseudoInput;
-pub use random::Random;
-pub use residual::Residual;
-pub use unit_vector::{Pivots, UnitVector};
+pub use combined::{Mixed, Order, Preconditioned};
+pub use following::{Gradient, Lanczos, LanczosSeed, Residual};
+pub use listed::{Eigenvector, Pivots, PseudoInput, Random, UnitVector};
 
 use super::linear_system::LinearSystem;
 use crate::error::Result;
