@@ -173,6 +173,11 @@ impl Fitted {
         &self.data
     }
 
+    /// The targets of [`data`](Self::data), in the data's units.
+    fn targets(&self) -> Vec<f64> {
+        self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect()
+    }
+
     /// The tables of a model whose rows stayed with their ranks.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
         self.whereabouts.as_ref()

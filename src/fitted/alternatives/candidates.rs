@@ -1,7 +1,7 @@
 //! Changes of the settings that may predict better. None repeats what the settings have, or adds what they refuse.
 
 use super::series::{is_even, periods};
-use super::trial::{Way, is_gaussian};
+use super::trial::Way;
 use crate::data::{Dataset, Encoding, TargetTransform};
 use crate::fitted::average::AVERAGE;
 use crate::fitted::copies::is_arranged;
@@ -32,7 +32,7 @@ impl Candidate {
     /// How it is compared with the present settings.
     pub(super) fn way(&self) -> Way {
         match self.settings.likelihood.as_str() {
-            _ if is_gaussian(&self.settings) => Way::LeftOut,
+            _ if self.settings.is_gaussian() => Way::LeftOut,
             "poisson" | "negative-binomial" => Way::CountedHalves,
             _ => Way::Halves,
         }

@@ -171,7 +171,7 @@ impl<'a> Trial<'a> {
         if left.is_some_and(|left| left.is_zero()) {
             return None;
         }
-        let model = if is_gaussian(settings) { exact(settings) } else { LaplaceOptions::default().into() };
+        let model = if settings.is_gaussian() { exact(settings) } else { LaplaceOptions::default().into() };
         let settings = Settings { model, starts: Starts::Data, store_factor: false, ..settings.clone() };
         let rule = EarlyStopping { patience: 8, improvement: 1e-4 };
         let config = TrainConfig::new(Optimizer::default(), STEPS).early_stopping(rule);
@@ -234,10 +234,6 @@ fn of_count(prediction: &Predictive, y: f64) -> f64 {
     let probability = prediction.cdf(y + 0.5) - prediction.cdf(y - 0.5);
     // Far out in a tail, differences of probabilities have no digits left.
     if probability > 1e-9 { probability.ln() } else { prediction.log_density(y) }
-}
-
-pub(super) fn is_gaussian(settings: &Settings) -> bool {
-    settings.likelihood.starts_with("gaussian")
 }
 
 /// The exact model, or the one of the settings if it is exact.

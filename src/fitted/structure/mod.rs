@@ -109,7 +109,7 @@ pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
 fn takes(settings: &Settings, schema: &Schema) -> bool {
     let ours = [usual().kind(), StateSpaceOptions::NAME].contains(&settings.model.kind());
     let single = inputs(schema).map(Column::width).sum::<usize>() == 1;
-    ours && single && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian")
+    ours && single && settings.auxiliary_column.is_none() && settings.is_gaussian()
 }
 
 /// A model of `auto`, and where its training begins.
