@@ -1,6 +1,6 @@
 //! Changes of the settings that may predict better. None repeats what the settings have, or adds what they refuse.
 
-use super::series::{is_even, periods};
+use super::series::{ends, is_even, periods};
 use super::trial::Way;
 use crate::data::{Dataset, Encoding, TargetTransform};
 use crate::fitted::average::AVERAGE;
@@ -152,7 +152,7 @@ fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registr
     if now.target_transform != TargetTransform::Identity || now.likelihood != "gaussian" || exact_rows {
         return Vec::new();
     }
-    let (least, most) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+    let (least, most) = ends(y);
     let counts = least >= 0.0 && most <= LARGEST_COUNT && most > 1.0 && y.iter().all(|y| y.fract() == 0.0);
     let heavy =
         fitted.calibration.is_some_and(|c| c.shape.share > 0.0 || c.shape.parts[0].df.is_some_and(|df| df < HEAVY))

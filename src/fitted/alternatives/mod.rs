@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates, of_average};
 use series::is_series;
-pub(super) use series::{further, is_even, is_single, median_gap, periods, repeats, span};
+pub(super) use series::{distinct, further, is_even, is_single, median_gap, periods, repeats, span};
 use trial::{Gain, Trial, most_rows};
 
 /// Settings that predict rows better that they were not trained on.
@@ -73,13 +73,17 @@ impl Fitted {
             rows = some(&data, along, most)?;
             data = data.subset(&rows);
         }
-        let lead = self.members.first().map_or(self, |member| &member.fitted);
-        let until = time.map(|time| Instant::now() + time);
-        let mut trial = Trial::new(lead, registry, data, until);
-        trial.beside = self.members.iter().skip(1).map(|member| &member.fitted.settings).collect();
         let copied = copied(&self.data.x, self.data.d, &self.data.y);
-        trial.judged = (0..trial.data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
-        trial.forecasts = along.map_or(Vec::new(), |input| forecasts(&trial.data, input));
+        let trial = Trial {
+            fitted: self.members.first().map_or(self, |member| &member.fitted),
+            registry,
+            judged: (0..data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect(),
+            forecasts: along.map_or(Vec::new(), |input| forecasts(&data, input)),
+            data,
+            beside: self.members.iter().skip(1).map(|member| &member.fitted.settings).collect(),
+            until: time.map(|time| Instant::now() + time),
+            before: Default::default(),
+        };
         let all = match self.members.is_empty() {
             true => candidates(self, &trial.data, along, found, registry),
             false => of_average(self, &trial.data, along, found, registry),

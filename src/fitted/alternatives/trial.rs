@@ -47,7 +47,8 @@ pub(super) struct Trial<'a> {
     pub beside: Vec<&'a Settings>,
     /// When trials end, if the user's time is limited.
     pub until: Option<Instant>,
-    before: [OnceCell<Option<Scores>>; 3],
+    /// The scores of the present settings, in each way.
+    pub before: [OnceCell<Option<Scores>>; 3],
 }
 
 /// How rows are predicted that were not trained on, and what their scores are.
@@ -77,12 +78,7 @@ pub(super) struct Gain {
     pub nlpd: [f64; 2],
 }
 
-impl<'a> Trial<'a> {
-    pub(super) fn new(fitted: &'a Fitted, registry: &'a Registry, data: Dataset, until: Option<Instant>) -> Self {
-        let (judged, forecasts, beside, before) = Default::default();
-        Self { fitted, registry, data, judged, forecasts, beside, until, before }
-    }
-
+impl Trial<'_> {
     /// The scores of the present settings, computed once for each way: those of the model itself, or of a brief
     /// training if that has better ones. Forecasts of an average are taken to be as good as the best of its members'.
     fn present(&self, way: Way) -> Option<&Scores> {
