@@ -20,7 +20,6 @@ mod settings;
 pub mod structure;
 mod trust;
 mod useless;
-mod warped;
 mod weak_prior;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::Fitted;
 use super::columns::{Inputs, row_values};
 use super::mixing::joined;
 use crate::advice::Advice;
-use crate::data::{Dataset, TargetScale, TargetTransform};
+use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Prediction;
 use crate::metrics::{Predictive, TargetPrediction};
@@ -185,7 +185,6 @@ impl Fitted {
                 return Err(Error::Data(format!("row {}: {problem}", row + 1)));
             }
         }
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         let auxiliary = |i: usize| auxiliary.map(|auxiliary| auxiliary[i]);
         let work = rows * self.data.n();
         if let Some(Correlated { mean, covariance }) = computed(work, || self.posterior.correlated(x))? {
@@ -193,8 +192,7 @@ impl Fitted {
             finite(&mean, latents).and_then(|()| finite(&covariance, pairs))?;
             let each: Vec<_> = mean.chunks(latents).zip(covariance.chunks(pairs)).collect();
             let predicted = threads::map(each.into_par_iter().enumerate(), |(i, (mean, covariance))| {
-                let standardised = self.tempered(likelihood.predict_joint(mean, covariance, auxiliary(i))?);
-                Ok(TargetPrediction { standardised, origin, unit })
+                Ok(self.target(likelihood.predict_joint(mean, covariance, auxiliary(i))?))
             });
             return predicted.into_iter().collect();
         }
@@ -210,14 +208,12 @@ impl Fitted {
         for latent in latents {
             finite(&latent.mean, 1).and_then(|()| finite(&latent.variance, 1))?;
         }
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         let likelihood = self.model.likelihood();
         (0..latents.first().map_or(0, |latent| latent.mean.len()))
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = self.tempered(likelihood.predict(&means, &variances, auxiliary(i))?);
-                Ok(TargetPrediction { standardised, origin, unit })
+                Ok(self.target(likelihood.predict(&means, &variances, auxiliary(i))?))
             })
             .collect()
     }
@@ -245,12 +241,9 @@ impl Fitted {
         self.targets_of(&[cavities], |row| auxiliary.map(|auxiliary| auxiliary[row]))
     }
 
-    /// The prediction with the temperature of probabilities, if there is one.
-    fn tempered(&self, prediction: Prediction) -> Prediction {
-        match self.temperature {
-            Some(temperature) => prediction.tempered(temperature.exponent),
-            None => prediction,
-        }
+    /// The distribution of y, from that of the standardised target.
+    fn target(&self, standardised: Prediction) -> TargetPrediction {
+        TargetPrediction::of(standardised, &self.target_scale, self.temperature)
     }
 
     /// The distribution of the latent function f at the rows of a table.

@@ -57,6 +57,13 @@ pub fn is_single(values: &[f64]) -> bool {
     10 * distinct(values).len() >= 9 * values.len()
 }
 
+/// The numbers of `n` rows in the order of a value.
+pub fn in_order(n: usize, value: impl Fn(usize) -> f64) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
+    rows
+}
+
 /// The distance between the least and the largest value.
 pub fn span(values: &[f64]) -> f64 {
     let (low, high) = ends(values);
@@ -139,10 +146,7 @@ fn last(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
     if x.len() <= LAST {
         return (x.to_vec(), y.to_vec());
     }
-    let mut rows: Vec<usize> = (0..x.len()).collect();
-    rows.sort_by(|a, b| x[*a].total_cmp(&x[*b]));
-    let rows = &rows[rows.len().saturating_sub(LAST)..];
-    rows.iter().map(|row| (x[*row], y[*row])).unzip()
+    in_order(x.len(), |row| x[row])[x.len() - LAST..].iter().map(|row| (x[*row], y[*row])).unzip()
 }
 
 /// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other:
