@@ -37,7 +37,7 @@ impl Fitted {
             )));
         };
         let dates = match column.encoding {
-            Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst => true,
+            _ if column.encoding.is_date() => true,
             Encoding::Numeric | Encoding::Written(_) if column.fill.is_none() => false,
             _ => {
                 return Err(Error::Usage(format!(
