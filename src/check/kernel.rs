@@ -44,18 +44,17 @@ fn rows(scope: &Scope, x: &[f64], d: usize) -> Tensor<2> {
 
 fn shapes(faults: &mut Faults, kernel: &Kernel, scope: &Scope, [a, b]: [&[f64]; 2], d: usize) {
     let (a, b) = (rows(scope, a, d), rows(scope, b, d));
-    let matrix = |x, y| to_f64(kernel.cross(scope, x, y)?);
-    let both = (matrix(&a, &b), matrix(&b, &a));
-    let (Some(ab), Some(ba)) = (faults.value("k(a, b)", both.0), faults.value("k(b, a)", both.1)) else { return };
+    let matrix = |x: &Tensor<2>, y: &Tensor<2>| to_f64(kernel.cross(scope, x, y)?);
+    let both = faults.both(("k(a, b)", matrix(&a, &b)), ("k(b, a)", matrix(&b, &a)));
+    let Some((ab, ba)) = both else { return };
     faults.require(ab.iter().all(|value| value.is_finite()), "k(a, b) has values that are not finite");
     let turned: Vec<f64> = (0..ROWS * OTHERS).map(|e| ba[e % OTHERS * ROWS + e / OTHERS]).collect();
     faults.close("k(a, b) is not the transpose of k(b, a)", &ab, &turned, 1e-12);
-    let single = to_f64_of_rows(kernel, scope, &a, &b);
-    if let Some(single) = faults.value("k of one row", single) {
+    if let Some(single) = faults.value("k of one row", matrix(&a.clone().narrow(0, 0, 1), &b)) {
         faults.close("k(a, b) depends on the other rows", &ab[..OTHERS], &single, 1e-12);
     }
     let (gram, diag) = (kernel.gram(scope, &a).and_then(to_f64), kernel.diag(scope, &a).and_then(to_f64));
-    let (Some(gram), Some(diag)) = (faults.value("gram", gram), faults.value("diag", diag)) else { return };
+    let Some((gram, diag)) = faults.both(("gram", gram), ("diag", diag)) else { return };
     let diagonal: Vec<f64> = gram.iter().step_by(ROWS + 1).copied().collect();
     faults.close("diag is not the diagonal of the Gram matrix", &diag, &diagonal, 1e-12);
     if let Some(cross) = faults.value("k(a, a)", matrix(&a, &a)) {
@@ -63,11 +62,6 @@ fn shapes(faults: &mut Faults, kernel: &Kernel, scope: &Scope, [a, b]: [&[f64]; 
         let off = |all: &[f64]| (0..ROWS * ROWS).filter(|e| e % (ROWS + 1) != 0).map(|e| all[e]).collect::<Vec<_>>();
         faults.close("the Gram matrix is not k(a, a)", &off(&gram), &off(&cross), 1e-12);
     }
-}
-
-/// k between the first row of `a` and all of `b`.
-fn to_f64_of_rows(kernel: &Kernel, scope: &Scope, a: &Tensor<2>, b: &Tensor<2>) -> Result<Vec<f64>> {
-    to_f64(kernel.cross(scope, &a.clone().narrow(0, 0, 1), b)?)
 }
 
 fn definite(faults: &mut Faults, kernel: &Kernel, scope: &Scope, a: &[f64], d: usize) {
@@ -133,10 +127,8 @@ fn in_rows(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) 
         let scope = Scope::new(compute(Precision::F64))?;
         scalar(other(&scope, &rows(&scope, x, d))?)
     });
-    let both = (gradient(&apart, &other), numeric);
-    if let (Some(got), Some(want)) =
-        (faults.value("the gradient in its rows", both.0), faults.value("k at other rows", both.1))
-    {
+    let found = ("the gradient in its rows", gradient(&apart, &other));
+    if let Some((got, want)) = faults.both(found, ("k at other rows", numeric)) {
         faults.close("the gradient in its rows", &got, &want, 1e-6);
     }
 }
@@ -146,7 +138,7 @@ fn single(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) {
         let scope = Scope::new(compute(precision))?;
         to_f64(kernel.cross(&scope, &rows(&scope, a, d), &rows(&scope, b, d))?)
     });
-    if let (Some(coarse), Some(fine)) = (faults.value("k(a, b) in f32", coarse), faults.value("k(a, b)", fine)) {
+    if let Some((coarse, fine)) = faults.both(("k(a, b) in f32", coarse), ("k(a, b)", fine)) {
         faults.close("k(a, b) in f32 differs from f64", &coarse, &fine, 1e-3);
     }
 }

@@ -72,6 +72,12 @@ impl Faults {
         result.map_err(|error| self.found.push(format!("{what}: {error}"))).ok()
     }
 
+    /// The same of two results.
+    fn both<A, B>(&mut self, one: (&str, Result<A>), other: (&str, Result<B>)) -> Option<(A, B)> {
+        let (one, other) = (self.value(one.0, one.1), self.value(other.0, other.1));
+        one.zip(other)
+    }
+
     fn result(mut self) -> Result<()> {
         if self.found.is_empty() {
             return Ok(());

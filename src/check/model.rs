@@ -107,13 +107,13 @@ fn scale(faults: &mut Faults, model: &dyn GpModel, batch: &Batch) {
 
 /// Means alone, predictions of single rows and the variances' sign.
 fn predictions(faults: &mut Faults, posterior: &dyn Posterior, points: &[f64], d: usize) {
-    let all = (posterior.predict(points), posterior.mean(points));
-    let (Some(all), Some(means)) = (faults.value("predictions", all.0), faults.value("means", all.1)) else { return };
+    let all = faults.both(("predictions", posterior.predict(points)), ("means", posterior.mean(points)));
+    let Some((all, means)) = all else { return };
     faults.require(all.variance.iter().all(|v| *v > 0.0), "a variance is not positive");
     faults.close("means alone", &means, &all.mean, 1e-10);
     for (row, x) in points.chunks(d).enumerate() {
-        let one = (posterior.predict(x), posterior.mean(x));
-        let (Some(one), Some(mean)) = (faults.value("one row", one.0), faults.value("one row", one.1)) else { return };
+        let one = faults.both(("one row", posterior.predict(x)), ("one row", posterior.mean(x)));
+        let Some((one, mean)) = one else { return };
         let scale = all.mean.iter().fold(1e-300_f64, |most, m| most.max(m.abs()));
         let same = |a: f64, b: f64| (a - b).abs() <= 1e-10 * scale;
         faults
@@ -131,10 +131,9 @@ fn tensors(faults: &mut Faults, posterior: &dyn Posterior, x: &[f64], d: usize) 
     let tracking = device.clone().autodiff();
     let points = tensor(x, &tracking).require_grad();
     let Some(Some([mean, variance])) = faults.value("moments", posterior.moments(points.clone())) else { return };
-    let read = (posterior.predict(x), to_f64(mean), to_f64(variance));
-    if let (Some(predicted), Some(mean), Some(variance)) =
-        (faults.value("predictions", read.0), faults.value("moments", read.1), faults.value("moments", read.2))
-    {
+    let predicted = faults.value("predictions", posterior.predict(x));
+    let moments = faults.both(("moments", to_f64(mean)), ("moments", to_f64(variance)));
+    if let (Some(predicted), Some((mean, variance))) = (predicted, moments) {
         faults.close("the mean as a tensor", &mean, &predicted.mean, 1e-10);
         faults.close("the variance as a tensor", &variance, &predicted.variance, 1e-8);
     }
@@ -152,7 +151,7 @@ fn tensors(faults: &mut Faults, posterior: &dyn Posterior, x: &[f64], d: usize) 
             let values = if which == 0 { found.mean } else { found.variance };
             Ok(values.iter().zip(&weights).map(|(value, weight)| value * weight).sum())
         });
-        if let (Some(got), Some(want)) = (faults.value("moments", gradient()), faults.value("predictions", numeric)) {
+        if let Some((got, want)) = faults.both(("moments", gradient()), ("predictions", numeric)) {
             faults.close(&format!("the gradient of the {name} in the points"), &got, &want, 1e-6);
         }
     }
@@ -183,10 +182,8 @@ fn joint(faults: &mut Faults, posterior: &dyn Posterior, points: &Tensor<2>, x: 
         let Joint { mean, covariance } = posterior.predict_joint(x)?;
         Ok(weigh(&mean, &covariance))
     });
-    let both = (posterior.predict_joint(x), numeric);
-    if let (Some(want), Some(numeric)) =
-        (faults.value("the joint prediction", both.0), faults.value("the joint prediction", both.1))
-    {
+    let name = "the joint prediction";
+    if let Some((want, numeric)) = faults.both((name, posterior.predict_joint(x)), (name, numeric)) {
         faults.close("the joint mean as a tensor", &mean, &want.mean, 1e-10);
         faults.close("the joint covariance as a tensor", &covariance, &want.covariance, 1e-8);
         faults.close("the gradient of the joint distribution in the points", &slopes, &numeric, 1e-6);
@@ -244,8 +241,8 @@ fn growing(faults: &mut Faults, model: &dyn GpModel, posterior: &dyn Posterior, 
     let grown = rows(part + 1..n).and_then(|rest| one.updated(&rest));
     let Some(Some(grown)) = faults.value("an update", grown) else { return };
     for x in [points, &points[..data.d]] {
-        let both = (grown.predict(x), posterior.predict(x));
-        if let (Some(got), Some(want)) = (faults.value("an update", both.0), faults.value("predictions", both.1)) {
+        let both = faults.both(("an update", grown.predict(x)), ("predictions", posterior.predict(x)));
+        if let Some((got, want)) = both {
             faults.close("means after an update", &got.mean, &want.mean, 1e-10);
             faults.close("variances after an update", &got.variance, &want.variance, 1e-9);
         }
@@ -264,8 +261,7 @@ fn precisions(faults: &mut Faults, model: &dyn GpModel, data: &Observations) {
         let predicted = model.condition(compute(precision), data.clone())?.predict(&points[..2 * data.d])?;
         Ok((loss, predicted))
     });
-    let [single, double] = both.map(|found| faults.value("another precision", found));
-    if let (Some(single), Some(double)) = (single, double) {
+    if let [Some(single), Some(double)] = both.map(|found| faults.value("another precision", found)) {
         let close = (single.0 - double.0).abs() <= 1e-4 * double.0.abs().max(1.0);
         faults.require(close, format!("the objective is {} in f32, {} in f64", single.0, double.0));
         faults.close("means in f32", &single.1.mean, &double.1.mean, 1e-3);

@@ -28,10 +28,8 @@ pub fn policy(policy: &dyn Policy) -> Result<()> {
         let explained = solve.precision_times(&scope.matrix(&y, ROWS, 1))?;
         Ok((to_f64(solve.weights()?)?, to_f64(explained)?, solve.report.actions))
     };
-    let both = (solve(ACTIONS), solve(ACTIONS));
-    let (Some(one), Some(other)) = (faults.value("a solve", both.0), faults.value("a solve", both.1)) else {
-        return faults.result();
-    };
+    let both = faults.both(("a solve", solve(ACTIONS)), ("a solve", solve(ACTIONS)));
+    let Some((one, other)) = both else { return faults.result() };
     faults.close("two solves differ", &one.0, &other.0, 0.0);
     faults.require((1..=ACTIONS).contains(&one.2), format!("{} actions, at most {ACTIONS} were asked for", one.2));
     let along = |found: &[f64]| found.iter().zip(&y).map(|(a, b)| a * b).sum::<f64>();

@@ -187,6 +187,11 @@ impl Column {
 }
 
 impl Encoding {
+    /// Whether texts are dates.
+    pub(crate) fn is_date(&self) -> bool {
+        matches!(self, Self::Date | Self::DayFirst | Self::MonthFirst)
+    }
+
     /// The number of features that the column becomes, beside the one that says where cells are missing.
     pub fn width(&self) -> usize {
         self.categories().map_or(1, <[String]>::len)

@@ -52,7 +52,7 @@ impl Fitted {
             return self.each(|member| member.calibrated_on(data));
         }
         let plain = self.uncalibrated();
-        if self.has_classes() {
+        if self.classes().is_some() {
             enough(data.n)?;
             self.check_targets(data)?;
             let y = data.y.clone().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Fitted {
             return self.each(Self::calibrated_by_leaving_out);
         }
         let plain = self.uncalibrated();
-        if self.has_classes() {
+        if self.classes().is_some() {
             enough(self.data.n())?;
             let (y, predictions) = plain.left_out_targets()?;
             return Ok(plain.with_temperature(y, &predictions, Source::LeaveOneOut));
@@ -91,13 +91,13 @@ impl Fitted {
     /// Calibrates a trained model as the settings ask. A failure must not lose the model: it becomes a warning. `apart`
     /// are rows that were kept from the training.
     pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
-        let closed = self.posterior.leave_one_out().is_some();
+        let (closed, classes) = (self.posterior.leave_one_out().is_some(), self.classes().is_some());
         let calibrated = match (self.settings.calibrate, apart) {
             // Set apart for the weights of an average.
-            (Calibrate::Auto, Some(apart)) if self.has_classes() && apart.n < TELL => return self,
+            (Calibrate::Auto, Some(apart)) if classes && apart.n < TELL => return self,
             (Calibrate::Yes | Calibrate::Auto, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
-            (Calibrate::Auto, _) if self.has_classes() => {
+            (Calibrate::Auto, _) if classes => {
                 let calibrated = self.calibrated_by_leaving_out().ok();
                 let pays = |fitted: &Self| fitted.temperature.is_some_and(|temperature| temperature.gain > 0.0);
                 return calibrated.filter(pays).unwrap_or(self);
@@ -129,10 +129,13 @@ impl Fitted {
         if all && trained { Calibration::of_few_rows(self.summary.rows) } else { None }
     }
 
-    /// Whether targets are classes.
-    fn has_classes(&self) -> bool {
+    /// The number of classes, if targets are classes.
+    pub(super) fn classes(&self) -> Option<usize> {
         let likelihood = self.model.likelihood();
-        matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+        match likelihood.density().support(likelihood.auxiliary().neutral()) {
+            Support::Classes(classes) => Some(classes),
+            _ => None,
+        }
     }
 
     /// The same model with the temperature that fits predictions of classes (codes).

@@ -28,7 +28,6 @@ const CATEGORIES: usize = 12;
 pub(super) fn copied(x: &[f64], d: usize, y: &[f64]) -> Vec<bool> {
     let whole: Vec<Vec<f64>> = x.chunks(d).zip(y).map(|(row, y)| row.iter().chain([y]).copied().collect()).collect();
     let copied = twins(&groups(whole.iter().map(Vec::as_slice)));
-    let number = |of: &[bool]| of.iter().filter(|is| **is).count();
     let most = (0..d).map(|at| distinct(x[at..].iter().step_by(d))).max().unwrap_or(0);
     let differ = || 2 * number(&copied) < number(&twins(&groups(x.chunks(d))));
     if most <= 2 || most <= CATEGORIES && differ() { vec![false; y.len()] } else { copied }
@@ -39,6 +38,10 @@ fn twins(groups: &[usize]) -> Vec<bool> {
     let mut counts = vec![0; groups.len()];
     groups.iter().for_each(|group| counts[*group] += 1);
     groups.iter().map(|group| counts[*group] > 1).collect()
+}
+
+fn number(of: &[bool]) -> usize {
+    of.iter().filter(|is| **is).count()
 }
 
 /// Whether so many copies are worth a word.
@@ -82,7 +85,6 @@ pub(super) fn once(data: &Dataset, likelihood: &str, known: bool) -> Option<Data
     if !are_many(data.n - kept.len(), data.n) || kept.len() == 1 {
         return None;
     }
-    let number = |of: &[bool]| of.iter().filter(|is| **is).count();
     let copies = 10 * number(&copied) >= 9 * number(&twins(&groups(data.x.chunks(data.d))));
     copies.then(|| Dataset { notes: data.notes.clone(), ..data.subset(&kept) })
 }
@@ -142,11 +144,8 @@ impl Fitted {
     /// those whose inputs occur once, because rows with a twin look too good. If most rows have a twin, or if rows with
     /// a twin have larger errors than the others, all of them.
     pub(super) fn tested(&self, z: &[f64]) -> Vec<usize> {
-        let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
-        let rows = || self.data.x.chunks(self.data.d).map(bits);
-        rows().for_each(|row| *counts.entry(row).or_default() += 1);
-        let (mut single, mut twins) = (Vec::new(), Vec::new());
-        rows().enumerate().for_each(|(i, row)| if counts[&row] == 1 { &mut single } else { &mut twins }.push(i));
+        let has_twin = twins(&groups(self.data.x.chunks(self.data.d)));
+        let (twins, single): (Vec<usize>, Vec<usize>) = (0..has_twin.len()).partition(|row| has_twin[*row]);
         let error = |rows: &[usize]| rows.iter().map(|row| z[*row].abs()).sum::<f64>() / rows.len().max(1) as f64;
         let too_good = single.len() >= twins.len() && error(&twins) < error(&single);
         if too_good { single } else { (0..z.len()).collect() }

@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 
 use super::columns::input_names;
 use super::{Fitted, Member, Registry, Rows, Settings, Summary, Whereabouts, precision};
-use crate::data::{Classes, InputScale, Schema, TargetScale};
+use crate::data::{Classes, Schema};
 use crate::device::{Compute, Precision};
 use crate::distributed::Closed;
 use crate::error::{Error, Result};
 use crate::kernels::text;
-use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
@@ -112,15 +111,14 @@ impl Fitted {
         }
     }
 
-    /// The file of an average: the documents of its members with their weights, and their arrays, whose names begin
-    /// with the member's number.
+    /// The file of an average: the documents of its members with their weights, and their arrays.
     fn file_of_members(&self) -> Result<ModelFile> {
         let mut whole = ModelFile::default();
         let mut members = Vec::new();
         for (k, Member { weight, evidence, left_out, fitted }) in self.members().iter().enumerate() {
             let ModelFile { document, arrays } = fitted.file()?;
             members.push(json!({ "weight": weight, "evidence": evidence, "left_out": left_out, "model": document }));
-            whole.arrays.extend(arrays.into_iter().map(|(name, array)| (prefix(k) + &name, array)));
+            whole.add_member(k, arrays);
         }
         whole.document = json!({ "average": members });
         Ok(whole)
@@ -137,9 +135,8 @@ impl Fitted {
         let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
         let mut read = Vec::new();
         for (k, MemberDocument { weight, evidence, left_out, model }) in members.into_iter().enumerate() {
-            let own = |(full, array): (String, Array)| Some((full.strip_prefix(&prefix(k))?.to_string(), array));
-            let arrays = file.arrays.extract_if(.., |name, _| name.starts_with(&prefix(k))).filter_map(own).collect();
-            let fitted = Self::read(ModelFile { document: model, arrays }, name, (registry, rows), compute)?;
+            let own = ModelFile { document: model, arrays: file.take_member(k) };
+            let fitted = Self::read(own, name, (registry, rows), compute)?;
             read.push(Member { weight, evidence, left_out, fitted });
         }
         let sum: f64 = read.iter().map(|member| member.weight).sum();
@@ -219,19 +216,9 @@ impl Fitted {
             return Self::read_members(members, file, name, (registry, rows), compute);
         }
         let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
-        let Description {
-            schema,
-            mut settings,
-            input_scale,
-            target_scale,
-            mut summary,
-            kernel,
-            parameters,
-            solve,
-            calibration,
-            temperature,
-            whereabouts,
-        } = description;
+        let Description { schema, mut settings, units, mut summary, kernel, parameters, solve, whereabouts } =
+            description;
+        let serving::Units { input_scale, target_scale, calibration, temperature } = units;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
             return Err(bad(format!(
@@ -313,11 +300,6 @@ impl Fitted {
     }
 }
 
-/// What the names of a member's arrays begin with.
-fn prefix(k: usize) -> String {
-    format!("{k}.")
-}
-
 /// What a file says about a member of an average.
 #[derive(Deserialize)]
 struct MemberDocument {
@@ -331,14 +313,11 @@ struct MemberDocument {
 struct Description {
     schema: Schema,
     settings: Settings,
-    input_scale: InputScale,
-    target_scale: TargetScale,
+    units: serving::Units,
     summary: Summary,
     kernel: String,
     parameters: Vec<Parameter>,
     solve: Option<SolveReport>,
-    calibration: Option<Calibration>,
-    temperature: Option<Temperature>,
     whereabouts: Option<Whereabouts>,
 }
 
@@ -348,27 +327,26 @@ impl Description {
         let read = Self {
             schema: part(&mut document, "schema")?,
             settings: part(&mut document, "settings")?,
-            input_scale: part(&mut document, "input_scale")?,
-            target_scale: part(&mut document, "target_scale")?,
+            units: serving::Units {
+                input_scale: part(&mut document, "input_scale")?,
+                target_scale: part(&mut document, "target_scale")?,
+                calibration: part(&mut document, "calibration")?,
+                temperature: part(&mut document, "temperature")?,
+            },
             parameters: part(&mut document, "parameters")?,
             summary: part(&mut document, "summary")?,
             kernel: part(&mut document, "kernel")?,
             solve: part(&mut document, "solve")?,
-            calibration: part(&mut document, "calibration")?,
-            temperature: part(&mut document, "temperature")?,
             whereabouts: part(&mut document, "whereabouts")?,
         };
-        let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
-        let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);
-        let of_calibration = of_calibration.or_else(|| read.temperature.as_ref().and_then(Temperature::problem));
-        let of_parts = [schema.problem(), input_scale.problem(), target_scale.problem(), of_calibration];
-        let of_parts = of_parts.into_iter().flatten();
-        let of_parameters =
-            parameters.iter().filter_map(|p| Some(format!("the parameter `{}` {}", p.name, p.problem()?)));
-        if let Some(problem) = of_parts.chain(of_parameters).next() {
+        let Self { schema, units, parameters, settings, .. } = &read;
+        let of_parameter = |p: &Parameter| Some(format!("the parameter `{}` {}", p.name, p.problem()?));
+        let problem = schema.problem().or_else(|| units.problem());
+        if let Some(problem) = problem.or_else(|| parameters.iter().find_map(of_parameter)) {
             return Err(problem);
         }
-        let (inputs, d) = (input_names(schema, settings.auxiliary_column.as_deref()).len(), input_scale.mean.len());
+        let inputs = input_names(schema, settings.auxiliary_column.as_deref()).len();
+        let d = units.input_scale.mean.len();
         if inputs != d {
             return Err(format!("has {d} inputs where its table has {inputs}"));
         }

@@ -1,6 +1,7 @@
 //! The rows after those of a series.
 
 use super::Fitted;
+use super::alternatives::{distinct, median_gap};
 use super::structure::{along, inputs};
 use crate::data::calendar::{Step, written};
 use crate::data::{Dataset, Encoding};
@@ -36,7 +37,7 @@ impl Fitted {
             )));
         };
         let dates = match column.encoding {
-            Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst => true,
+            _ if column.encoding.is_date() => true,
             Encoding::Numeric | Encoding::Written(_) if column.fill.is_none() => false,
             _ => {
                 return Err(Error::Usage(format!(
@@ -83,18 +84,13 @@ impl Fitted {
 
 /// The values that follow the last one in the spacing of others, and how they are written; none without a spacing.
 fn following(own: &[f64], spaced: &[f64], horizon: usize, dates: bool) -> Option<(Vec<f64>, Vec<String>)> {
-    let mut x = spaced.to_vec();
-    x.sort_unstable_by(f64::total_cmp);
-    x.dedup();
     let last = own.iter().copied().reduce(f64::max)?;
     if dates {
-        let values = Step::of(&x)?.after(last, horizon);
+        let values = Step::of(&distinct(spaced))?.after(last, horizon);
         let labels = written(&values);
         return Some((values, labels));
     }
-    let mut gaps: Vec<f64> = x.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
-    let gap = *gaps.get(gaps.len() / 2)?;
+    let gap = median_gap(spaced)?;
     // Rounding of the scale, which would show in the last digits.
     let unit = 10f64.powf((gap.abs().max(1e-9 * last.abs()).log10() - 9.0).floor());
     let values: Vec<f64> = (1..=horizon).map(|i| ((last + i as f64 * gap) / unit).round() * unit).collect();

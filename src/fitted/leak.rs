@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::advice::Advice;
-use crate::data::{Encoding, Schema, bits};
+use crate::data::{Column, Schema, bits};
 use crate::models::Observations;
 
 /// With fewer rows, an order or a code may well be chance.
@@ -23,14 +23,13 @@ pub fn warnings(data: &Observations, schema: &Schema, auxiliary_column: Option<&
     let found = columns.filter_map(|column| {
         let block = at..at + column.width();
         at = block.end;
-        let dated = matches!(column.encoding, Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst);
         let step = data.n().div_ceil(SAMPLE);
         let of = |step: usize| -> Vec<(&[f64], f64)> {
             let rows = data.x.chunks(data.d).zip(&data.y).step_by(step);
             rows.map(|(row, y)| (&row[block.clone()], *y)).collect()
         };
         // A few rows rule out nearly every column.
-        let how = relation(&of(step), dated).and_then(|_| relation(&of(1), dated))?;
+        let how = relation(&of(step), column).and_then(|_| relation(&of(1), column))?;
         let (name, target) = (&column.name, &schema.target);
         let text = format!(
             "the column `{name}` determines the target `{target}`: it is {how}; if it is not known before the target \
@@ -42,12 +41,14 @@ pub fn warnings(data: &Observations, schema: &Schema, auxiliary_column: Option<&
 }
 
 /// How values of a column determine the target, if they do.
-fn relation(rows: &[(&[f64], f64)], dated: bool) -> Option<&'static str> {
+fn relation(rows: &[(&[f64], f64)], column: &Column) -> Option<&'static str> {
     let (single, distinct) = (rows[0].0.len() == 1, codes(rows));
     match distinct {
         Some(distinct) if 2 * distinct <= rows.len() => Some("a code of it, one value for each of its values"),
         _ if single && is_line(rows) => Some("a copy of it in another unit"),
-        Some(_) if single && !dated && is_monotone(rows) => Some("in the same order in every row, or the opposite one"),
+        Some(_) if single && !column.encoding.is_date() && is_monotone(rows) => {
+            Some("in the same order in every row, or the opposite one")
+        }
         _ => None,
     }
 }

@@ -65,7 +65,7 @@ impl Fitted {
     }
 
     /// Predictions at the rows of a table by `predict`. A row with unknown categories gets those of the rows that it
-    /// may be, joined by `join`.
+    /// may be, joined by `join` with equal weights.
     ///
     /// # Errors
     /// Errors of `predict`.
@@ -73,7 +73,7 @@ impl Fitted {
         &self,
         data: &Dataset,
         predict: impl Fn(&Dataset) -> Result<Vec<T>>,
-        join: impl Fn(Vec<T>) -> T,
+        join: impl Fn(Vec<(f64, T)>) -> T,
     ) -> Result<Vec<T>> {
         data.check()?;
         let unknown = self.with_unknown_categories(data);
@@ -101,17 +101,17 @@ impl Fitted {
             let table = Dataset::new(data.feature_names.clone(), rows)?;
             let mut predicted = predict(&table)?.into_iter();
             for (row, count) in counts {
-                found[row] = Some(join(predicted.by_ref().take(count).collect()));
+                let weight = 1.0 / count as f64;
+                found[row] = Some(join(predicted.by_ref().take(count).map(|part| (weight, part)).collect()));
             }
         }
         Ok(found.into_iter().flatten().collect())
     }
 }
 
-/// Mean and variance of a mixture with equal weights, from those of its parts: the variance within them and between.
-pub(super) fn joined(parts: Vec<[f64; 2]>) -> [f64; 2] {
-    let count = parts.len() as f64;
-    let mean = parts.iter().map(|part| part[0]).sum::<f64>() / count;
-    let variance = parts.iter().map(|part| part[1] + (part[0] - mean).powi(2)).sum::<f64>() / count;
+/// Mean and variance of a mixture, from the weights of its parts and theirs: the variance within them and between.
+pub(super) fn joined(parts: Vec<(f64, [f64; 2])>) -> [f64; 2] {
+    let mean: f64 = parts.iter().map(|(weight, part)| weight * part[0]).sum();
+    let variance = parts.iter().map(|(weight, [own, variance])| weight * (variance + (own - mean).powi(2))).sum();
     [mean, variance]
 }

@@ -20,7 +20,6 @@ mod settings;
 pub mod structure;
 mod trust;
 mod useless;
-mod warped;
 mod weak_prior;
 
 use std::sync::Arc;
@@ -171,6 +170,11 @@ impl Fitted {
     /// The observations conditioned on, in standardised units. If predictions need none, only some of them, to draw.
     pub fn data(&self) -> &Observations {
         &self.data
+    }
+
+    /// The targets of [`data`](Self::data), in the data's units.
+    fn targets(&self) -> Vec<f64> {
+        self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect()
     }
 
     /// The tables of a model whose rows stayed with their ranks.

@@ -17,10 +17,7 @@ impl Fitted {
     /// The input for which the largest share of some standardised rows, at least half, lies outside the training range.
     pub(super) fn beyond(&self, x: &[f64]) -> Option<(usize, f64)> {
         let (d, ranges) = (self.data.d, self.ranges());
-        let share = |input: usize| {
-            let outside = x[input..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[input])).count();
-            outside as f64 / (x.len() / d) as f64
-        };
+        let share = |input: usize| count_beyond(x, d, input, ranges[input]) as f64 / (x.len() / d) as f64;
         let shares = (0..d)
             .filter(|input| !self.tells_apart(*input))
             .map(|input| (input, share(input)))
@@ -42,7 +39,7 @@ impl Fitted {
         let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
         for column in inputs {
             let name = names[column].clone();
-            let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
+            let count = count_beyond(&x, d, column, ranges[column]);
             outside.inputs.extend((count > 0).then_some((name, count, user[column])));
         }
         Ok(outside)
@@ -70,6 +67,11 @@ impl Fitted {
             None => self.data.ranges(),
         }
     }
+}
+
+/// The number of rows `x`, row-major, whose value in a column lies outside a range.
+fn count_beyond(x: &[f64], d: usize, column: usize, range: [f64; 2]) -> usize {
+    x[column..].iter().step_by(d).filter(|value| is_beyond(**value, range)).count()
 }
 
 /// Whether a value lies outside a range by more than rounding.

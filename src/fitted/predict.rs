@@ -6,7 +6,7 @@ use super::Fitted;
 use super::columns::{Inputs, row_values};
 use super::mixing::joined;
 use crate::advice::Advice;
-use crate::data::{Dataset, TargetScale, TargetTransform};
+use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Prediction;
 use crate::metrics::{Predictive, TargetPrediction};
@@ -72,15 +72,14 @@ impl Fitted {
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, for which there is
     /// [`predict_targets`](Self::predict_targets); [`Error::Data`] for inputs too far away for finite predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
-        if !self.members.is_empty() {
-            return self.averaged(|member| member.predict(data), Predictive::Average);
-        }
-        let predict = |data: &Dataset| -> Result<Vec<[f64; 2]>> {
-            let (x, known) = self.standardise(data)?;
-            self.with_noise(&x, known.as_deref())
+        let of = |own: &Self| {
+            let predict = |data: &Dataset| {
+                let (x, known) = own.standardise(data)?;
+                own.with_noise(&x, known.as_deref())
+            };
+            Ok(own.calibrated(own.in_user_units(&in_columns(own.mixed(data, predict, joined)?))))
         };
-        let marginals = in_columns(self.mixed(data, predict, joined)?);
-        Ok(self.calibrated(self.in_user_units(&marginals)))
+        self.averaged(of, Predictive::Average)
     }
 
     /// [`predict`](Self::predict) at standardised inputs, row-major, with the known noise variances of rows if there
@@ -89,10 +88,8 @@ impl Fitted {
     /// # Errors
     /// As [`predict`](Self::predict).
     pub fn predict_at(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<Predictive>> {
-        if !self.members.is_empty() {
-            return self.averaged(|member| member.predict_at(x, known), Predictive::Average);
-        }
-        Ok(self.calibrated(self.in_user_units(&in_columns(self.with_noise(x, known)?))))
+        let of = |own: &Self| Ok(own.calibrated(own.in_user_units(&in_columns(own.with_noise(x, known)?))));
+        self.averaged(of, Predictive::Average)
     }
 
     /// Mean and variance of standardised targets at standardised inputs.
@@ -142,7 +139,7 @@ impl Fitted {
             let (x, _) = self.standardise(data)?;
             computed(data.n * self.data.n(), || self.posterior.mean(&x))
         };
-        let means = self.mixed(&data, predict, |parts| parts.iter().sum::<f64>() / parts.len() as f64)?;
+        let means = self.mixed(&data, predict, |parts| parts.iter().map(|(weight, mean)| weight * mean).sum())?;
         finite(&means, 1)?;
         Ok(means.into_iter().map(|mean| self.target_scale.inverse(mean)).collect())
     }
@@ -154,18 +151,14 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
-        if !self.members.is_empty() {
-            return self.averaged(|member| member.predict_targets(data), TargetPrediction::mixture);
-        }
-        let predict = |data: &Dataset| -> Result<Vec<TargetPrediction>> {
-            let (x, auxiliary) = self.standardise(data)?;
-            self.targets_at(&x, auxiliary.as_deref())
+        let of = |own: &Self| {
+            let predict = |data: &Dataset| {
+                let (x, auxiliary) = own.standardise(data)?;
+                own.targets_at(&x, auxiliary.as_deref())
+            };
+            own.mixed(data, predict, TargetPrediction::mixture)
         };
-        let join = |parts: Vec<TargetPrediction>| {
-            let weight = 1.0 / parts.len() as f64;
-            TargetPrediction::mixture(parts.into_iter().map(|part| (weight, part)).collect())
-        };
-        self.mixed(data, predict, join)
+        self.averaged(of, TargetPrediction::mixture)
     }
 
     /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target. Without
@@ -192,7 +185,6 @@ impl Fitted {
                 return Err(Error::Data(format!("row {}: {problem}", row + 1)));
             }
         }
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         let auxiliary = |i: usize| auxiliary.map(|auxiliary| auxiliary[i]);
         let work = rows * self.data.n();
         if let Some(Correlated { mean, covariance }) = computed(work, || self.posterior.correlated(x))? {
@@ -200,8 +192,7 @@ impl Fitted {
             finite(&mean, latents).and_then(|()| finite(&covariance, pairs))?;
             let each: Vec<_> = mean.chunks(latents).zip(covariance.chunks(pairs)).collect();
             let predicted = threads::map(each.into_par_iter().enumerate(), |(i, (mean, covariance))| {
-                let standardised = self.tempered(likelihood.predict_joint(mean, covariance, auxiliary(i))?);
-                Ok(TargetPrediction { standardised, origin, unit })
+                Ok(self.target(likelihood.predict_joint(mean, covariance, auxiliary(i))?))
             });
             return predicted.into_iter().collect();
         }
@@ -217,14 +208,12 @@ impl Fitted {
         for latent in latents {
             finite(&latent.mean, 1).and_then(|()| finite(&latent.variance, 1))?;
         }
-        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
         let likelihood = self.model.likelihood();
         (0..latents.first().map_or(0, |latent| latent.mean.len()))
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = self.tempered(likelihood.predict(&means, &variances, auxiliary(i))?);
-                Ok(TargetPrediction { standardised, origin, unit })
+                Ok(self.target(likelihood.predict(&means, &variances, auxiliary(i))?))
             })
             .collect()
     }
@@ -235,11 +224,11 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models that leave no row out in closed form.
     pub fn left_out_targets(&self) -> Result<(Vec<f64>, Vec<TargetPrediction>)> {
-        let y = || self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
-        if !self.members.is_empty() {
-            let predictions = self.averaged(|member| Ok(member.left_out_targets()?.1), TargetPrediction::mixture);
-            return Ok((y(), predictions?));
-        }
+        Ok((self.targets(), self.averaged(Self::cavities, TargetPrediction::mixture)?))
+    }
+
+    /// The distribution of each training target of a single model given all others.
+    fn cavities(&self) -> Result<Vec<TargetPrediction>> {
         let cavities = helped(|| self.posterior.cavities())?;
         let Some(cavities) = cavities.filter(|all| all.mean.len() == self.data.n()) else {
             return Err(Error::Usage(format!(
@@ -249,16 +238,12 @@ impl Fitted {
             )));
         };
         let auxiliary = self.data.auxiliary.as_ref();
-        let predictions = self.targets_of(&[cavities], |row| auxiliary.map(|auxiliary| auxiliary[row]))?;
-        Ok((y(), predictions))
+        self.targets_of(&[cavities], |row| auxiliary.map(|auxiliary| auxiliary[row]))
     }
 
-    /// The prediction with the temperature of probabilities, if there is one.
-    fn tempered(&self, prediction: Prediction) -> Prediction {
-        match self.temperature {
-            Some(temperature) => prediction.tempered(temperature.exponent),
-            None => prediction,
-        }
+    /// The distribution of y, from that of the standardised target.
+    fn target(&self, standardised: Prediction) -> TargetPrediction {
+        TargetPrediction::of(standardised, &self.target_scale, self.temperature)
     }
 
     /// The distribution of the latent function f at the rows of a table.
@@ -266,11 +251,11 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
-        if !self.members.is_empty() {
-            return self.averaged(|member| member.predict_latent(data), Predictive::Average);
-        }
-        let predict = |data: &Dataset| self.latent(&self.standardise(data)?.0);
-        Ok(self.in_user_units(&in_columns(self.mixed(data, predict, joined)?)))
+        let of = |own: &Self| {
+            let predict = |data: &Dataset| own.latent(&own.standardise(data)?.0);
+            Ok(own.in_user_units(&in_columns(own.mixed(data, predict, joined)?)))
+        };
+        self.averaged(of, Predictive::Average)
     }
 
     /// [`predict_latent`](Self::predict_latent) at standardised inputs, row-major.
@@ -278,10 +263,7 @@ impl Fitted {
     /// # Errors
     /// As [`predict_latent`](Self::predict_latent).
     pub fn latent_at(&self, x: &[f64]) -> Result<Vec<Predictive>> {
-        if !self.members.is_empty() {
-            return self.averaged(|member| member.latent_at(x), Predictive::Average);
-        }
-        Ok(self.in_user_units(&in_columns(self.latent(x)?)))
+        self.averaged(|own| Ok(own.in_user_units(&in_columns(own.latent(x)?))), Predictive::Average)
     }
 
     /// Mean and variance of every latent function at the rows of a table, as the model sees them; of an average, of
@@ -290,19 +272,20 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn marginals(&self, data: &Dataset) -> Result<Vec<Marginals>> {
-        if !self.members.is_empty() {
-            return self.mixed_marginals(|member| member.marginals(data));
-        }
         let latents = self.model.likelihood().latents();
-        let predict = |data: &Dataset| -> Result<Vec<Vec<[f64; 2]>>> {
-            let all = self.posterior.marginals(&self.standardise(data)?.0)?;
-            let of_row = |i: usize| all.iter().map(|latent| [latent.mean[i], latent.variance[i]]).collect();
-            Ok((0..data.n).map(of_row).collect::<Vec<Vec<[f64; 2]>>>())
+        let join = |parts: Vec<(f64, Vec<[f64; 2]>)>| {
+            let of = |latent: usize| joined(parts.iter().map(|(weight, part)| (*weight, part[latent])).collect());
+            (0..latents).map(of).collect()
         };
-        let join = |parts: Vec<Vec<[f64; 2]>>| {
-            (0..latents).map(|latent| joined(parts.iter().map(|part| part[latent]).collect())).collect()
+        let of = |own: &Self| {
+            let predict = |data: &Dataset| {
+                let all = own.posterior.marginals(&own.standardise(data)?.0)?;
+                let of_row = |i: usize| all.iter().map(|latent| [latent.mean[i], latent.variance[i]]).collect();
+                Ok((0..data.n).map(of_row).collect())
+            };
+            own.mixed(data, predict, join)
         };
-        let rows = self.mixed(data, predict, join)?;
+        let rows = self.averaged(of, join)?;
         Ok((0..latents).map(|latent| in_columns(rows.iter().map(|row| row[latent]).collect())).collect())
     }
 

@@ -70,6 +70,13 @@ pub struct Settings {
     pub store_factor: bool,
 }
 
+impl Settings {
+    /// Whether targets are Gaussian given the latent function, with any noise.
+    pub(super) fn is_gaussian(&self) -> bool {
+        self.likelihood.starts_with("gaussian")
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

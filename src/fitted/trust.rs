@@ -85,7 +85,7 @@ impl Fitted {
             moved = influence.applied(&marginals);
             unknown = influence.unknown.clone();
         }
-        let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
+        let y = self.targets();
         let predictions = self.calibrated(self.in_user_units(&moved));
         Ok(Some(LeftOut { y, predictions, unknown, marginals }))
     }
@@ -188,7 +188,7 @@ impl Fitted {
         if !(r2.is_finite() && r2 < 0.0) {
             return;
         }
-        let trained = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).sum::<f64>() / self.data.n() as f64;
+        let trained = self.targets().iter().sum::<f64>() / self.data.n() as f64;
         diagnosis.findings.push(Finding::BelowMean { r2, below_training: error > about(trained) });
         if diagnosis.verdict == Verdict::Hold && r2 < -CHANCE / n.sqrt() {
             diagnosis.verdict = Verdict::Worse;

@@ -1,5 +1,6 @@
 //! Scores of predicted counts.
 
+use cagey_base::metrics::same_length;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -89,12 +90,4 @@ pub fn kolmogorov_smirnov(values: &[f64]) -> Option<(f64, f64)> {
     let term = |k: i32| f64::from(1 - 2 * ((k + 1) % 2)) * (-2.0 * f64::from(k * k) * t * t).exp();
     let p = 2.0 * (1..=50).map(term).sum::<f64>();
     Some((distance, p.clamp(0.0, 1.0)))
-}
-
-fn same_length(what: &str, y: &[f64], other: &[f64]) -> Result<()> {
-    if y.is_empty() || y.len() != other.len() {
-        let got = format!("{} for {} targets", other.len(), y.len());
-        return Err(Error::shape(what, format!("one for each of {} targets", y.len().max(1)), got));
-    }
-    Ok(())
 }

@@ -1,12 +1,12 @@
 //! Predictions under likelihoods other than the Gaussian, and how well they fit.
 
-use cagey_base::metrics::TargetPrediction;
+use cagey_base::metrics::{TargetPrediction, finite, same_length};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{pearson_dispersion, randomised_pit};
 use super::pit_curve;
-use crate::{Error, Result, threads};
+use crate::{Result, threads};
 
 /// How well predictions under a likelihood fit targets; the point prediction is the predictive mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,13 +51,10 @@ pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: 
 /// Scores predictions against targets `y [n]`; `seed` is for the randomisation of counts.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::NotFinite`] if the error or the density is not
-/// finite.
+/// [`Error::Shape`](crate::Error::Shape) for no targets or different lengths,
+/// [`Error::NotFinite`](crate::Error::NotFinite) if the error or the density is not finite.
 pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Result<TargetScores> {
-    if y.is_empty() || y.len() != predictions.len() {
-        let got = format!("{} for {} targets", predictions.len(), y.len());
-        return Err(Error::shape("predictions to score", format!("one for each of {} targets", y.len().max(1)), got));
-    }
+    same_length("predictions to score", y, predictions)?;
     let n = y.len() as f64;
     let means: Vec<f64> = predictions.iter().map(TargetPrediction::mean).collect();
     let average = |f: &dyn Fn(f64, f64, &TargetPrediction) -> f64| {
@@ -87,8 +84,5 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         deviance: deviances.map(|all| all.iter().sum::<f64>() / n),
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
     };
-    match [("rmse", scores.rmse), ("nlpd", scores.nlpd)].into_iter().find(|(_, value)| !value.is_finite()) {
-        Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {} predictions", scores.n))),
-        None => Ok(scores),
-    }
+    finite(&[("rmse", scores.rmse), ("nlpd", scores.nlpd)], y.len()).map(|()| scores)
 }

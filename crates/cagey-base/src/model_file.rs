@@ -79,6 +79,18 @@ pub enum ArrayData {
 }
 
 impl ModelFile {
+    /// Adds the arrays of a member of an average, whose names begin with its number.
+    pub fn add_member(&mut self, k: usize, arrays: BTreeMap<String, Array>) {
+        self.arrays.extend(arrays.into_iter().map(|(name, array)| (format!("{k}.{name}"), array)));
+    }
+
+    /// Takes these arrays out again, with their own names.
+    pub fn take_member(&mut self, k: usize) -> BTreeMap<String, Array> {
+        let prefix = format!("{k}.");
+        let own = |(name, array): (String, Array)| Some((name.strip_prefix(&prefix)?.to_string(), array));
+        self.arrays.extract_if(.., |name, _| name.starts_with(&prefix)).filter_map(own).collect()
+    }
+
     /// Writes the model to `path`. An existing file is replaced only after the new one is complete and its bytes were
     /// read back.
     ///

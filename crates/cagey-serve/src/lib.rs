@@ -27,7 +27,7 @@ mod single;
 
 use std::path::Path;
 
-use cagey_base::model_file::{Array, ModelFile};
+use cagey_base::model_file::ModelFile;
 pub use cagey_base::{Error, ErrorKind, Result};
 pub use prediction::Prediction;
 use serde_json::Value;
@@ -61,17 +61,15 @@ impl Model {
         read.map_err(|problem| Error::ModelFile { path: "model".into(), problem })
     }
 
-    fn of(ModelFile { mut document, mut arrays }: ModelFile) -> std::result::Result<Self, String> {
-        let Some(Value::Array(members)) = document.get_mut("average").map(Value::take) else {
-            return Ok(Self { members: vec![(1.0, Single::new(document, arrays)?)] });
+    fn of(mut file: ModelFile) -> std::result::Result<Self, String> {
+        let Some(Value::Array(members)) = file.document.get_mut("average").map(Value::take) else {
+            return Ok(Self { members: vec![(1.0, Single::new(file.document, file.arrays)?)] });
         };
         let mut read = Vec::new();
         for (k, mut member) in members.into_iter().enumerate() {
             let weight = member.get("weight").and_then(Value::as_f64).filter(|weight| *weight >= 0.0);
             let weight = weight.ok_or("the weights of its average are not shares of 1")?;
-            let prefix = format!("{k}.");
-            let own = |(name, array): (String, Array)| Some((name.strip_prefix(&prefix)?.to_string(), array));
-            let arrays = arrays.extract_if(.., |name, _| name.starts_with(&prefix)).filter_map(own).collect();
+            let arrays = file.take_member(k);
             // What nobody hears need not be served.
             if weight > 0.0 {
                 let document = member.get_mut("model").map(Value::take).unwrap_or_default();

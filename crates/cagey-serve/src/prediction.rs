@@ -29,28 +29,27 @@ impl Prediction {
         }
     }
 
+    /// What either distribution says.
+    fn of<T>(&self, real: impl FnOnce(&Predictive) -> T, other: impl FnOnce(&TargetPrediction) -> T) -> T {
+        match self {
+            Self::Real(own) => real(own),
+            Self::Other(own) => other(own),
+        }
+    }
+
     /// The mean of the target; of classes, of their codes.
     pub fn mean(&self) -> f64 {
-        match self {
-            Self::Real(own) => own.mean(),
-            Self::Other(own) => own.mean(),
-        }
+        self.of(Predictive::mean, TargetPrediction::mean)
     }
 
     /// Its standard deviation.
     pub fn sd(&self) -> f64 {
-        match self {
-            Self::Real(own) => own.sd(),
-            Self::Other(own) => own.sd(),
-        }
+        self.of(Predictive::sd, TargetPrediction::sd)
     }
 
     /// The value that is not exceeded with probability `p`; of counts, the smallest such.
     pub fn quantile(&self, p: f64) -> f64 {
-        match self {
-            Self::Real(own) => own.quantile(p),
-            Self::Other(own) => own.quantile(p),
-        }
+        self.of(|own| own.quantile(p), |own| own.quantile(p))
     }
 
     /// The central interval that holds the target with this probability.
@@ -60,25 +59,16 @@ impl Prediction {
 
     /// The probability of at most `y`.
     pub fn cdf(&self, y: f64) -> f64 {
-        match self {
-            Self::Real(own) => own.cdf(y),
-            Self::Other(own) => own.cdf(y),
-        }
+        self.of(|own| own.cdf(y), |own| own.cdf(y))
     }
 
     /// The log density of `y`; of counts and classes, its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
-        match self {
-            Self::Real(own) => own.log_density(y),
-            Self::Other(own) => own.log_density(y),
-        }
+        self.of(|own| own.log_density(y), |own| own.log_density(y))
     }
 
     /// The probability of each class, if targets are classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
-        match self {
-            Self::Real(_) => None,
-            Self::Other(own) => own.probabilities(),
-        }
+        self.of(|_| None, TargetPrediction::probabilities)
     }
 }

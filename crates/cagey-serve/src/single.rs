@@ -172,12 +172,7 @@ impl Single {
 
     /// A target's distribution in its units.
     fn of_target(&self, own: Standardised) -> Prediction {
-        let scale = &self.units.target_scale;
-        let standardised = match self.units.temperature {
-            Some(temperature) => own.tempered(temperature.exponent),
-            None => own,
-        };
-        Prediction::Other(TargetPrediction { standardised, origin: scale.mean, unit: scale.sd })
+        Prediction::Other(TargetPrediction::of(own, &self.units.target_scale, self.units.temperature))
     }
 
     /// The auxiliary value of rows without one.

@@ -1,7 +1,7 @@
 //! Changes of the settings that may predict better. None repeats what the settings have, or adds what they refuse.
 
-use super::series::{is_even, periods};
-use super::trial::{Way, is_gaussian};
+use super::series::{ends, is_even, periods};
+use super::trial::Way;
 use crate::data::{Dataset, Encoding, TargetTransform};
 use crate::fitted::average::AVERAGE;
 use crate::fitted::copies::is_arranged;
@@ -32,7 +32,7 @@ impl Candidate {
     /// How it is compared with the present settings.
     pub(super) fn way(&self) -> Way {
         match self.settings.likelihood.as_str() {
-            _ if is_gaussian(&self.settings) => Way::LeftOut,
+            _ if self.settings.is_gaussian() => Way::LeftOut,
             "poisson" | "negative-binomial" => Way::CountedHalves,
             _ => Way::Halves,
         }
@@ -152,7 +152,7 @@ fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registr
     if now.target_transform != TargetTransform::Identity || now.likelihood != "gaussian" || exact_rows {
         return Vec::new();
     }
-    let (least, most) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+    let (least, most) = ends(y);
     let counts = least >= 0.0 && most <= LARGEST_COUNT && most > 1.0 && y.iter().all(|y| y.fract() == 0.0);
     let heavy =
         fitted.calibration.is_some_and(|c| c.shape.share > 0.0 || c.shape.parts[0].df.is_some_and(|df| df < HEAVY))

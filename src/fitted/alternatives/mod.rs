@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::metrics::diagnosis::{Finding, Remedy};
 use candidates::{Candidate, candidates, of_average};
 use series::is_series;
-pub(super) use series::{further, is_even, is_single, median_gap, periods, repeats, span};
+pub(super) use series::{distinct, further, in_order, is_even, is_single, median_gap, periods, repeats, span};
 use trial::{Gain, Trial, most_rows};
 
 /// Settings that predict rows better that they were not trained on.
@@ -73,13 +73,17 @@ impl Fitted {
             rows = some(&data, along, most)?;
             data = data.subset(&rows);
         }
-        let lead = self.members.first().map_or(self, |member| &member.fitted);
-        let until = time.map(|time| Instant::now() + time);
-        let mut trial = Trial::new(lead, registry, data, until);
-        trial.beside = self.members.iter().skip(1).map(|member| &member.fitted.settings).collect();
         let copied = copied(&self.data.x, self.data.d, &self.data.y);
-        trial.judged = (0..trial.data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect();
-        trial.forecasts = along.map_or(Vec::new(), |input| forecasts(&trial.data, input));
+        let trial = Trial {
+            fitted: self.members.first().map_or(self, |member| &member.fitted),
+            registry,
+            judged: (0..data.n).filter(|row| beyond.is_none() && !copied[rows[*row]]).collect(),
+            forecasts: along.map_or(Vec::new(), |input| forecasts(&data, input)),
+            data,
+            beside: self.members.iter().skip(1).map(|member| &member.fitted.settings).collect(),
+            until: time.map(|time| Instant::now() + time),
+            before: Default::default(),
+        };
         let all = match self.members.is_empty() {
             true => candidates(self, &trial.data, along, found, registry),
             false => of_average(self, &trial.data, along, found, registry),
@@ -128,20 +132,14 @@ fn told(candidate: Candidate, gain: Gain, n: usize, rows: usize) -> Alternative 
 /// The last rows along an input, or rows at random, in the order of the table.
 fn some(data: &Dataset, along: Option<usize>, most: usize) -> Result<Vec<usize>> {
     let Some(input) = along else { return Ok(Split::random(data.n, most as f64 / data.n as f64, 0)?.test) };
-    let mut last = ordered(data, input)[data.n - most..].to_vec();
+    let mut last = in_order(data.n, |row| data.row(row)[input])[data.n - most..].to_vec();
     last.sort_unstable();
     Ok(last)
 }
 
-fn ordered(data: &Dataset, input: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..data.n).collect();
-    order.sort_by(|a, b| data.row(*a)[input].total_cmp(&data.row(*b)[input]));
-    order
-}
-
 /// The last two fifths of the rows along an input, each forecast from all rows before it.
 fn forecasts(data: &Dataset, input: usize) -> Vec<Split> {
-    let order = ordered(data, input);
+    let order = in_order(data.n, |row| data.row(row)[input]);
     let part = |from: usize, to: usize| {
         let (train, test) = (order[..data.n * from / 5].to_vec(), order[data.n * from / 5..data.n * to / 5].to_vec());
         Split { train, test }

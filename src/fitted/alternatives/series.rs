@@ -46,12 +46,10 @@ pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
 /// Whether values are evenly spaced, apart from a few that are missing: no gap is shorter than half the median gap, and
 /// nine of ten are shorter than 1.5 times it.
 pub fn is_even(values: &[f64]) -> bool {
-    let sorted = distinct(values);
-    let mut gaps: Vec<f64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
+    let gaps = gaps(values);
     let Some(least) = gaps.first() else { return false };
     let (median, most) = (gaps[gaps.len() / 2], gaps[(gaps.len() - 1) * 9 / 10]);
-    sorted.len() >= FEW && *least > 0.5 * median && most < 1.5 * median
+    gaps.len() + 1 >= FEW && *least > 0.5 * median && most < 1.5 * median
 }
 
 /// Whether hardly any value occurs twice, as times do and sizes or prices do not.
@@ -59,18 +57,35 @@ pub fn is_single(values: &[f64]) -> bool {
     10 * distinct(values).len() >= 9 * values.len()
 }
 
+/// The numbers of `n` rows in the order of a value.
+pub fn in_order(n: usize, value: impl Fn(usize) -> f64) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
+    rows
+}
+
 /// The distance between the least and the largest value.
 pub fn span(values: &[f64]) -> f64 {
-    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let (low, high) = ends(values);
     high - low
+}
+
+/// The least and the largest value.
+pub fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
 }
 
 /// The median distance between values that follow one another; none for a single one.
 pub fn median_gap(values: &[f64]) -> Option<f64> {
-    let sorted = distinct(values);
-    let mut gaps: Vec<f64> = sorted.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
+    let gaps = gaps(values);
     gaps.get(gaps.len() / 2).copied()
+}
+
+/// The distances between values that follow one another, the smallest first.
+fn gaps(values: &[f64]) -> Vec<f64> {
+    let mut gaps: Vec<f64> = distinct(values).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    gaps
 }
 
 /// The periods of the largest waves in `y` along `x`, apart from a trend, with the double of the first: a season may
@@ -131,10 +146,7 @@ fn last(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
     if x.len() <= LAST {
         return (x.to_vec(), y.to_vec());
     }
-    let mut rows: Vec<usize> = (0..x.len()).collect();
-    rows.sort_by(|a, b| x[*a].total_cmp(&x[*b]));
-    let rows = &rows[rows.len().saturating_sub(LAST)..];
-    rows.iter().map(|row| (x[*row], y[*row])).unzip()
+    in_order(x.len(), |row| x[row])[x.len() - LAST..].iter().map(|row| (x[*row], y[*row])).unzip()
 }
 
 /// How many times a `period` has the largest wave of `y` along `x`, if it has that wave several times and no other:
@@ -166,7 +178,7 @@ struct Waves {
 impl Waves {
     /// None for few values.
     fn of(x: &[f64], y: &[f64]) -> Option<Self> {
-        let (low, high) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+        let (low, high) = ends(x);
         let span = high - low;
         if x.len() < FEW || span <= 0.0 {
             return None;
@@ -239,7 +251,7 @@ fn rounded(period: f64) -> f64 {
 }
 
 /// The distinct values, the smallest first.
-fn distinct(values: &[f64]) -> Vec<f64> {
+pub fn distinct(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.dedup();

@@ -47,7 +47,8 @@ pub(super) struct Trial<'a> {
     pub beside: Vec<&'a Settings>,
     /// When trials end, if the user's time is limited.
     pub until: Option<Instant>,
-    before: [OnceCell<Option<Scores>>; 3],
+    /// The scores of the present settings, in each way.
+    pub before: [OnceCell<Option<Scores>>; 3],
 }
 
 /// How rows are predicted that were not trained on, and what their scores are.
@@ -77,12 +78,7 @@ pub(super) struct Gain {
     pub nlpd: [f64; 2],
 }
 
-impl<'a> Trial<'a> {
-    pub(super) fn new(fitted: &'a Fitted, registry: &'a Registry, data: Dataset, until: Option<Instant>) -> Self {
-        let (judged, forecasts, beside, before) = Default::default();
-        Self { fitted, registry, data, judged, forecasts, beside, until, before }
-    }
-
+impl Trial<'_> {
     /// The scores of the present settings, computed once for each way: those of the model itself, or of a brief
     /// training if that has better ones. Forecasts of an average are taken to be as good as the best of its members'.
     fn present(&self, way: Way) -> Option<&Scores> {
@@ -171,7 +167,7 @@ impl<'a> Trial<'a> {
         if left.is_some_and(|left| left.is_zero()) {
             return None;
         }
-        let model = if is_gaussian(settings) { exact(settings) } else { LaplaceOptions::default().into() };
+        let model = if settings.is_gaussian() { exact(settings) } else { LaplaceOptions::default().into() };
         let settings = Settings { model, starts: Starts::Data, store_factor: false, ..settings.clone() };
         let rule = EarlyStopping { patience: 8, improvement: 1e-4 };
         let config = TrainConfig::new(Optimizer::default(), STEPS).early_stopping(rule);
@@ -234,10 +230,6 @@ fn of_count(prediction: &Predictive, y: f64) -> f64 {
     let probability = prediction.cdf(y + 0.5) - prediction.cdf(y - 0.5);
     // Far out in a tail, differences of probabilities have no digits left.
     if probability > 1e-9 { probability.ln() } else { prediction.log_density(y) }
-}
-
-pub(super) fn is_gaussian(settings: &Settings) -> bool {
-    settings.likelihood.starts_with("gaussian")
 }
 
 /// The exact model, or the one of the settings if it is exact.

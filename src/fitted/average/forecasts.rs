@@ -2,6 +2,7 @@
 
 use super::{Fitted, StateSpaceOptions};
 use crate::error::Result;
+use crate::fitted::alternatives::in_order;
 use crate::fitted::structure::MANY;
 use crate::models::minibatch::Rows;
 use crate::models::options::Kind;
@@ -31,9 +32,8 @@ impl Fitted {
     /// Log densities of a [long](Self::is_long) series' last rows, in the units of the target, each predicted from the
     /// rows before one of four times. The parameters are those that all rows have.
     pub(super) fn forecasts(&self) -> Result<Vec<f64>> {
-        let mut rows: Vec<usize> = (0..self.data.n()).collect();
-        rows.sort_by(|a, b| self.data.x[*a].total_cmp(&self.data.x[*b]));
-        let rows = rows.split_off(rows.len().saturating_sub(LAST));
+        let rows = in_order(self.data.n(), |row| self.data.x[row]);
+        let rows = &rows[rows.len().saturating_sub(LAST)..];
         let share = |share: f64| (share * rows.len() as f64) as usize;
         let (plain, mut densities) = (self.uncalibrated(), Vec::new());
         for begin in BEGIN.map(share) {

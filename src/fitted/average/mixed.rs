@@ -9,7 +9,7 @@ use super::Member;
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::fitted::Fitted;
-use crate::models::posterior::{Joint, Marginals};
+use crate::models::posterior::Joint;
 
 impl Fitted {
     /// Draws `count` joint samples of the latent function at the rows of a table, in the target's units. An average
@@ -111,25 +111,6 @@ impl Fitted {
             }
         }
         Ok(all)
-    }
-
-    /// Means and variances of every latent function, of the mixture of what members say.
-    pub(in crate::fitted) fn mixed_marginals(
-        &self,
-        of: impl Fn(&Self) -> Result<Vec<Marginals>>,
-    ) -> Result<Vec<Marginals>> {
-        let each = self.heard().map(|Member { weight, fitted, .. }| Ok((*weight, of(fitted)?)));
-        let each: Vec<(f64, Vec<Marginals>)> = each.collect::<Result<_>>()?;
-        let moments = |latent: usize, row: usize| {
-            let all = || each.iter().map(|(weight, all)| (*weight, all[latent].mean[row], all[latent].variance[row]));
-            let mean: f64 = all().map(|(weight, mean, _)| weight * mean).sum();
-            (mean, all().map(|(weight, own, variance)| weight * (variance + (own - mean).powi(2))).sum::<f64>())
-        };
-        let mixture = |(latent, first): (usize, &Marginals)| {
-            let (mean, variance) = (0..first.mean.len()).map(|row| moments(latent, row)).unzip();
-            Marginals { mean, variance, floored: 0 }
-        };
-        Ok(each.first().map_or(Vec::new(), |(_, first)| first.iter().enumerate().map(mixture).collect()))
     }
 
     /// A standardised joint normal distribution in the target's units: of a transformed target, the moments of its

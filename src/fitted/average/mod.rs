@@ -20,6 +20,7 @@ mod mixed;
 mod search;
 mod train;
 mod transforms;
+mod weights;
 
 use std::sync::Arc;
 
@@ -31,8 +32,7 @@ pub(super) use transforms::{Chosen, chosen};
 use super::{Fitted, LeftOut, Settings, Summary};
 use crate::data::{Dataset, TargetTransform, WarpKind};
 use crate::error::{Error, Result};
-use crate::likelihoods::Support;
-use crate::metrics::Predictive;
+use crate::metrics::{Predictive, loss_of_shares};
 use crate::models::fit;
 use crate::models::laplace::LaplaceOptions;
 use crate::models::options::Kind;
@@ -41,21 +41,6 @@ use crate::models::state_space::StateSpaceOptions;
 use crate::scope::Scope;
 use crate::threads;
 
-/// The temperature T of the weights.
-const TEMPERATURE: f64 = 16.0;
-/// Where a member predicts rows that it leaves out to a small share of their spread, by so many nats, others whose
-/// evidence and left-out density are further behind than this, per row, would only blur it: their weight runs out.
-const SHARP: f64 = 2.0;
-const BEHIND: f64 = 1.0;
-const RUNS_OUT: f64 = 4.0;
-/// The temperature of weights by the evidence alone, of models of a series. On five monthly and quarterly series, 8 was
-/// better than 1 and than 4.
-const OF_EVIDENCE: f64 = 8.0;
-/// Steps of EM for weights by rows set apart, and the least weight of a member that is heard.
-const STEPS: usize = 500;
-const LEAST: f64 = 0.01;
-/// The least weight of a member that is kept. Others would take time in every prediction and change hardly any.
-const HEARD: f64 = 1e-4;
 /// How far inputs that two models transform may differ, as shares of their size, and still be the same rows.
 const SAME: f64 = 1e-6;
 /// The share of the entropy of classes that a model may leave of them and still be alone. On letter, pendigits, digits
@@ -81,7 +66,7 @@ impl Member {
     /// A model and its measures, still without a weight.
     fn of(fitted: Fitted) -> Result<Self> {
         let (y, densities) = if fitted.is_long() {
-            (fitted.data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect(), fitted.forecasts()?)
+            (fitted.targets(), fitted.forecasts()?)
         } else if fitted.is_gaussian() {
             // As the model says: its calibration would hide what the evidence is about, and vouches only near these
             // rows.
@@ -122,19 +107,8 @@ impl Member {
 
     /// The entropy of the shares of classes; 0 for other targets.
     fn entropy(&self) -> f64 {
-        let y = &self.fitted.data.y;
-        let likelihood = self.fitted.model.likelihood();
-        let classes = match likelihood.density().support(likelihood.auxiliary().neutral()) {
-            Support::Classes(classes) => classes,
-            _ => 0,
-        };
-        let share = |c: usize| y.iter().filter(|y| **y == c as f64).count() as f64 / y.len().max(1) as f64;
-        (0..classes).map(share).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum()
-    }
-
-    /// The logarithm of its weight by the evidence alone, up to a constant.
-    fn log_of_evidence(&self) -> f64 {
-        -(self.fitted.summary.rows as f64) * self.evidence / OF_EVIDENCE
+        let count = |class: usize| self.fitted.data.y.iter().filter(|y| **y == class as f64).count();
+        loss_of_shares((0..self.fitted.classes().unwrap_or(0)).map(count))
     }
 
     /// Whether its measure is that of forecasts: of a single series of more than a thousand rows by a state-space
@@ -197,87 +171,6 @@ impl Fitted {
     /// The models that predict together, the heaviest first; none if this is a single model.
     pub fn members(&self) -> &[Member] {
         &self.members
-    }
-
-    /// The standard deviation of the targets, in their own units.
-    fn spread(&self) -> f64 {
-        let y: Vec<f64> = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
-        let mean = y.iter().sum::<f64>() / y.len() as f64;
-        (y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len() as f64).sqrt()
-    }
-
-    /// Gives the members their weights.
-    fn weighed(mut members: Vec<Member>) -> Result<Self> {
-        // Rows that follow one another are not predicted from later ones.
-        let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
-        // Forecasts compare with forecasts only.
-        let forecast = members.iter().all(Member::is_of_forecasts);
-        let best = |of: fn(&Member) -> f64| members.iter().map(of).fold(f64::INFINITY, f64::min);
-        let (evidence, left_out) = (best(|m| m.evidence), best(|m| m.left_out));
-        let is_sharp =
-            members.first().is_some_and(|m| m.fitted.is_gaussian() && left_out < m.fitted.spread().ln() - SHARP);
-        let log = |m: &Member| match ordered {
-            true if forecast => -forecasts::WORTH * m.left_out,
-            true => m.log_of_evidence(),
-            false => {
-                // Priors on lengthscales, which few rows for many columns have, would decide by the evidence of
-                // classes.
-                let measure = if m.fitted.is_gaussian() { 0.5 * (m.evidence + m.left_out) } else { m.left_out };
-                let gap = (m.evidence - evidence).min(m.left_out - left_out);
-                let behind = if is_sharp { (gap - BEHIND).max(0.0) } else { 0.0 };
-                -(m.fitted.summary.rows as f64) * measure / TEMPERATURE - (RUNS_OUT * behind).powi(2)
-            }
-        };
-        let top = members.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
-        members.iter_mut().for_each(|member| member.weight = (log(member) - top).exp());
-        let sum: f64 = members.iter().map(|member| member.weight).sum();
-        members.iter_mut().for_each(|member| member.weight /= sum);
-        members.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        Self::of_members(members)
-    }
-
-    /// Gives the members the weights with the highest density of some rows, whose log densities each has: the fixed
-    /// point of EM from equal weights.
-    fn stacked(members: Vec<(Member, Vec<f64>)>) -> Result<Self> {
-        let (mut members, densities): (Vec<Member>, Vec<Vec<f64>>) = members.into_iter().unzip();
-        let rows = densities.first().map_or(0, Vec::len);
-        // Of a row, relative to its best member.
-        let top = |row: usize| densities.iter().map(|own| own[row]).fold(f64::NEG_INFINITY, f64::max);
-        let shares: Vec<Vec<f64>> =
-            (0..rows).map(|row| densities.iter().map(|own| (own[row] - top(row)).exp()).collect()).collect();
-        let mut weights = vec![1.0 / members.len() as f64; members.len()];
-        for _ in 0..STEPS {
-            let mut sums = vec![0.0; weights.len()];
-            for row in &shares {
-                let total: f64 = row.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
-                sums.iter_mut().zip(row).zip(&weights).for_each(|((sum, share), w)| *sum += share * w / total);
-            }
-            weights = sums.into_iter().map(|sum| sum / rows as f64).collect();
-        }
-        // A member that is hardly heard would only cost time.
-        weights.iter_mut().filter(|weight| **weight < LEAST).for_each(|weight| *weight = 0.0);
-        let sum: f64 = weights.iter().sum();
-        members.iter_mut().zip(weights).for_each(|(member, weight)| member.weight = weight / sum);
-        members.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        Self::of_members(members)
-    }
-
-    /// The average without members that are hardly heard: their predictions would only take time.
-    fn heard_only(self) -> Result<Self> {
-        let (mut heard, others): (Vec<Member>, Vec<Member>) =
-            self.members.iter().cloned().partition(|member| member.weight >= HEARD);
-        if others.is_empty() {
-            return Ok(self);
-        }
-        let sum: f64 = heard.iter().map(|member| member.weight).sum();
-        heard.iter_mut().for_each(|member| member.weight /= sum);
-        let mut average = Self::of_members(heard)?;
-        let names: Vec<String> = others.iter().map(Member::name).collect();
-        average.annotate(|summary| summary.unheard = names.clone());
-        // All trainings took time.
-        let Summary { iterations, evaluations, seconds, .. } = self.summary;
-        average.summary = Summary { iterations, evaluations, seconds, ..average.summary };
-        Ok(average)
     }
 
     /// Whether every member leaves rows out in closed form.
@@ -397,12 +290,15 @@ impl Fitted {
         self.members.iter().filter(|member| member.weight > 0.0)
     }
 
-    /// What the members predict for each row, with their weights, `joined`.
+    /// What `of` predicts for each row by a single model, or by the members with their weights, `joined`.
     pub(super) fn averaged<T>(
         &self,
         mut of: impl FnMut(&Self) -> Result<Vec<T>>,
         joined: impl Fn(Vec<(f64, T)>) -> T,
     ) -> Result<Vec<T>> {
+        if self.members.is_empty() {
+            return of(self);
+        }
         let mut each = Vec::new();
         for member in self.heard() {
             each.push((member.weight, of(&member.fitted)?.into_iter()));

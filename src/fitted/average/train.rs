@@ -51,7 +51,7 @@ pub(in crate::fitted) fn train(
     let many = plans.iter().any(|plan| plan.apart().is_some());
     let searched = links.iter().any(Option::is_some);
     // An evaluation of theirs takes several times that of the exact model.
-    let dear = searched || !many && plans.iter().any(|plan| !plan.settings().likelihood.starts_with("gaussian"));
+    let dear = searched || !many && plans.iter().any(|plan| !plan.settings().is_gaussian());
     let optimizer = if dear { near(&config.optimizer) } else { config.optimizer.clone() };
     let config = &TrainConfig { optimizer, ..config.clone() };
     let own = own(&plans.iter().collect::<Vec<_>>(), config);

@@ -51,7 +51,7 @@ pub(super) fn leaves_out(settings: &Settings, classes: Option<usize>, registry: 
 /// The share of `rows` rows that a calibration needs for itself.
 pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
-    let of_numbers = settings.likelihood.starts_with("gaussian");
+    let of_numbers = settings.is_gaussian();
     // The text may name the number of classes. Whether there is one latent function does not depend on it.
     let closed = || leaves_out(settings, None, registry).or_else(|_| leaves_out(settings, Some(2), registry));
     match settings.calibrate {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::super::{Calibrate, Registry, Settings, Tables};
+use super::Plan;
 use super::checks::{enough, share_apart};
-use super::{Elsewhere, Plan};
+use super::table::{Elsewhere, Table};
 use crate::data::{RowFile, Split};
 use crate::distributed::Stored;
 use crate::error::{Error, Result};
@@ -44,12 +45,10 @@ impl Plan {
         };
         let stored = Stored { file, rows, auxiliary_column: settings.auxiliary_column.clone() };
         let sample = stored.sample(seed)?;
-        let schema = stored.file.schema().clone();
-        let mut plan = Self::of(schema, &sample, Elsewhere::File(&stored), settings, seed, registry)?;
-        plan.warn(stored.rows.len(), sample.n == stored.rows.len());
+        let table = Table { schema: stored.file.schema(), data: &sample, seed, registry };
+        let plan = table.of(Elsewhere { file: Some(&stored), ..Elsewhere::default() }, settings)?;
         apart.iter().try_for_each(|apart| plan.check(apart))?;
-        plan.apart = apart;
-        Ok(plan)
+        Ok(Self { apart, ..plan })
     }
 
     /// Prepares one expert for each of these tables. What is chosen from data before the training (initial values, but
@@ -73,10 +72,8 @@ impl Plan {
             )
             .about("Settings::calibrate"));
         }
-        let (schema, first) = (tables.schema().clone(), tables.first());
-        let mut plan = Self::of(schema, first, Elsewhere::Apart(&tables), settings, seed, registry)?;
-        plan.warn(tables.rows(), false);
-        plan.tables = Some(tables);
-        Ok(plan)
+        let table = Table { schema: tables.schema(), data: tables.first(), seed, registry };
+        let plan = table.of(Elsewhere { tables: Some(&tables), ..Elsewhere::default() }, settings)?;
+        Ok(Self { tables: Some(tables), ..plan })
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::Plan;
+use super::table::Table;
 use crate::advice::Advice;
-use crate::data::{Dataset, Schema};
 use crate::error::Result;
-use crate::fitted::{Fitted, Registry, Settings, average, structure};
+use crate::fitted::{Fitted, Settings, average, structure};
 use crate::models::race::Starts;
 use crate::train::{Following, Observer, TrainConfig};
 
@@ -18,28 +18,24 @@ const SEARCH: f64 = 0.5;
 const SEEN: usize = 400_000;
 const FEWEST: usize = 5;
 
-impl Plan {
+impl Table<'_> {
     /// The models of structural kernels. Of many rows, a search of the last says which of them are trained.
-    pub(super) fn structural(
-        schema: Schema,
-        data: &Dataset,
-        (settings, asked): (Settings, &structure::Asked),
-        seed: u64,
-        registry: &Registry,
-    ) -> Result<Self> {
-        let last = structure::last(&settings, &schema, data).map(|rows| data.subset(&rows));
-        let of_all = last.is_some().then(|| structure::of_all(asked, &schema, data));
+    pub(super) fn structural(self, (settings, asked): (Settings, &structure::Asked)) -> Result<Plan> {
+        let Self { schema, data, .. } = self;
+        let last = structure::last(&settings, schema, data).map(|rows| data.subset(&rows));
+        let of_all = last.is_some().then(|| structure::of_all(asked, schema, data));
         let asked = of_all.as_ref().unwrap_or(asked);
-        let search =
-            last.map(|last| Self::structural(schema.clone(), &last, (settings.clone(), asked), seed, registry));
-        let all = structure::candidates(&settings, &schema, data, asked)?;
+        let search = last.map(|last| Table { data: &last, ..self }.structural((settings.clone(), asked)));
+        let all = structure::candidates(&settings, schema, data, asked)?;
         let (each, links): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.settings, one.link)).unzip();
-        let plan = Self::average(schema, data, each, seed, registry)?.bounded();
+        let plan = self.average(each)?.bounded();
         let others = plan.others.into_iter().zip(links.into_iter().skip(1));
-        let others = others.map(|(plan, link)| Self { link, ..plan.bounded() }).collect();
-        Ok(Self { others, search: search.transpose()?.map(Box::new), ..plan })
+        let others = others.map(|(plan, link)| Plan { link, ..plan.bounded() }).collect();
+        Ok(Plan { others, search: search.transpose()?.map(Box::new), ..plan })
     }
+}
 
+impl Plan {
     /// Trains the last rows, and then on all rows the models that are best there, from their parameters. An end of the
     /// search is an end of the training: what it has found by then is conditioned on all rows.
     pub(super) fn searched(

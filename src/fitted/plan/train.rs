@@ -113,32 +113,15 @@ impl Plan {
         let raced = (&mut race, fallback);
         let (outcome, failed) = trained(&mut self.model, training, raced, observers)?;
         self.warnings.extend(failed);
-        let Self {
-            schema, settings, units, model, data, tables, apart, weak_prior, bounded, said, mut warnings, ..
-        } = self;
-        let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        let free = (!bounded.is_empty()).then(|| structure::unbound(&*model, &bounded));
-        warnings.extend(diagnose::warnings(free.as_deref().unwrap_or(&*model), &data, &names));
-        warnings.extend(structure::multiples(&*model, &data, &units));
-        // After an interrupt, the user waits for the model.
-        if outcome.termination != train::Termination::Interrupted {
-            warnings.extend(precision::warning(&*model, compute, &data));
-        }
-        let unsaved = outcome.unsaved.as_ref();
-        warnings.extend(
-            unsaved.map(|problem| format!("the state at the end of the training is not saved: {problem}").into()),
-        );
-        warnings.extend(advice::unfinished(&outcome, config));
-        warnings.extend(advice::cut_short(&outcome, config));
-        warnings.extend(advice::worse(&outcome));
+        self.judge(&outcome, config);
+        let Self { schema, settings, units, model, data, tables, apart, weak_prior, said, mut warnings, .. } = self;
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
         warnings.extend(posterior.remarks(&some(&data)?.x)?);
         let added = posterior.computation_aware().and_then(|aware| aware.added());
         let (added, open) = added.unzip();
         warnings.extend(open.flatten());
-        let said: Vec<String> = said.into_iter().chain(added).collect();
-        let said = (!said.is_empty()).then(|| said.join("; "));
+        let chosen: Vec<String> = said.into_iter().chain(added).collect();
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, jitter, units.target.sd));
         }
@@ -148,8 +131,28 @@ impl Plan {
             Some(tables) => units.ranges(&tables.moments()),
             None => data.ranges(),
         });
-        let summary = summarise(&outcome, config, count, race, warnings);
-        let summary = Summary { weak_prior, ranges, loss_error, chosen: said, ..summary };
+        let before = race.clone().unwrap_or_default();
+        let summary = Summary {
+            rows: count,
+            optimizer: config.optimizer.name().into(),
+            termination: outcome.ending(),
+            loss: outcome.loss,
+            loss_error,
+            iterations: before.steps + outcome.iterations,
+            evaluations: before.evaluations + outcome.evaluations,
+            seconds: before.seconds + outcome.seconds,
+            seed: config.seed,
+            restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
+            weak_prior,
+            race,
+            chosen: (!chosen.is_empty()).then(|| chosen.join("; ")),
+            trail: Vec::new(),
+            unheard: Vec::new(),
+            warnings,
+            useless: false,
+            ranges,
+            history: outcome.history,
+        };
         let seen = some(&data)?;
         let data = match &tables {
             // Rows that only their own rank may see are not in the file either.
@@ -182,6 +185,27 @@ impl Plan {
             fitted.summary.useless = true;
         }
         Ok(fitted.calibrate(apart.as_ref()))
+    }
+}
+
+impl Plan {
+    /// Adds warnings about what looks wrong with the trained model.
+    fn judge(&mut self, outcome: &train::Outcome, config: &TrainConfig) {
+        let (model, data, warnings) = (&*self.model, &self.data, &mut self.warnings);
+        let names = input_names(&self.schema, self.settings.auxiliary_column.as_deref());
+        let free = (!self.bounded.is_empty()).then(|| structure::unbound(model, &self.bounded));
+        warnings.extend(diagnose::warnings(free.as_deref().unwrap_or(model), data, &names));
+        warnings.extend(structure::multiples(model, data, &self.units));
+        // After an interrupt, the user waits for the model.
+        if outcome.termination != train::Termination::Interrupted {
+            warnings.extend(precision::warning(model, self.settings.compute, data));
+        }
+        if let Some(problem) = &outcome.unsaved {
+            warnings.push(format!("the state at the end of the training is not saved: {problem}").into());
+        }
+        warnings.extend(advice::unfinished(outcome, config));
+        warnings.extend(advice::cut_short(outcome, config));
+        warnings.extend(advice::worse(outcome));
     }
 }
 
@@ -225,35 +249,4 @@ const KEPT: usize = 2000;
 fn some(data: &Observations) -> Result<Observations> {
     let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
     data.gather(&rows)
-}
-
-fn summarise(
-    outcome: &train::Outcome,
-    config: &TrainConfig,
-    rows: usize,
-    race: Option<Race>,
-    warnings: Vec<Advice>,
-) -> Summary {
-    let before = race.clone().unwrap_or_default();
-    Summary {
-        rows,
-        optimizer: config.optimizer.name().into(),
-        termination: outcome.ending(),
-        loss: outcome.loss,
-        loss_error: None,
-        iterations: before.steps + outcome.iterations,
-        evaluations: before.evaluations + outcome.evaluations,
-        seconds: before.seconds + outcome.seconds,
-        seed: config.seed,
-        restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
-        weak_prior: None,
-        race,
-        chosen: None,
-        trail: Vec::new(),
-        unheard: Vec::new(),
-        ranges: None,
-        warnings,
-        useless: false,
-        history: outcome.history.clone(),
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Asked, periods, takes};
 use crate::data::{Dataset, Schema, TargetTransform};
+use crate::fitted::alternatives::in_order;
 use crate::fitted::{Fitted, Member, Settings};
 use crate::models::gp_model::GpModel;
 
@@ -20,10 +21,8 @@ pub(in crate::fitted) fn last(settings: &Settings, schema: &Schema, data: &Datas
     if !takes(settings, schema) || data.n < TIMES * LAST {
         return None;
     }
-    let mut rows: Vec<usize> = (0..data.n).collect();
     let time = schema.series().map_or(0, |(series, _)| usize::from(series == 0));
-    rows.sort_by(|a, b| data.row(*a)[time].total_cmp(&data.row(*b)[time]));
-    Some(rows.split_off(data.n - LAST))
+    Some(in_order(data.n, |row| data.row(row)[time]).split_off(data.n - LAST))
 }
 
 /// The same question with the seasons that all rows show, if none are asked for: the last ones may have few years.

@@ -15,25 +15,21 @@
 //! parameters from ridges. Of many rows, the last are searched, and all rows are for the best models there.
 
 mod asked;
-mod bounds;
-mod extend;
 mod many;
-mod scales;
 mod season;
 mod single;
+mod starts;
 
 pub use asked::{AUTO, name_of_season};
 pub(super) use asked::{Asked, asked};
-pub(super) use bounds::{bound, unbound};
-pub(super) use extend::{Link, extend};
 pub(super) use many::{BEST, best, carry, last, of_all, said};
-pub(super) use scales::spread;
 pub use season::is_dated;
 use season::seasons;
 pub(super) use season::{multiples, start};
 use single::longest;
 pub(super) use single::{along, inputs, start_within};
 pub use single::{apart, in_order};
+pub(super) use starts::{Link, bound, extend, spread, unbound};
 
 use std::ops::Range;
 
@@ -109,7 +105,7 @@ pub fn smoothing(schema: &Schema, data: &Dataset) -> String {
 fn takes(settings: &Settings, schema: &Schema) -> bool {
     let ours = [usual().kind(), StateSpaceOptions::NAME].contains(&settings.model.kind());
     let single = inputs(schema).map(Column::width).sum::<usize>() == 1;
-    ours && single && settings.auxiliary_column.is_none() && settings.likelihood.starts_with("gaussian")
+    ours && single && settings.auxiliary_column.is_none() && settings.is_gaussian()
 }
 
 /// A model of `auto`, and where its training begins.

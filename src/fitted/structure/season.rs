@@ -2,8 +2,8 @@
 
 use super::single::{along, inputs};
 use crate::advice::Advice;
+use crate::data::Schema;
 use crate::data::calendar::YEAR;
-use crate::data::{Encoding, Schema};
 use crate::fitted::alternatives::{further, median_gap, periods, repeats, span};
 use crate::models::Observations;
 use crate::models::columns::Units;
@@ -21,9 +21,8 @@ const NEAR: f64 = 0.015;
 
 /// Whether the only input of a table, beside the column that tells series apart, is a date.
 pub fn is_dated(schema: &Schema) -> bool {
-    let date = |encoding: &Encoding| matches!(encoding, Encoding::Date | Encoding::DayFirst | Encoding::MonthFirst);
     let mut inputs = inputs(schema);
-    inputs.next().is_some_and(|column| date(&column.encoding)) && inputs.next().is_none()
+    inputs.next().is_some_and(|column| column.encoding.is_date()) && inputs.next().is_none()
 }
 
 /// Most seasons that are found.

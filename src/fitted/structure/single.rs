@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::data::{Column, Dataset, Encoding, Schema};
 use crate::error::Result;
+use crate::fitted::alternatives;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
@@ -31,8 +32,7 @@ pub(super) fn longest<'a>(schema: &'a Schema, data: &'a Dataset) -> (Cow<'a, Sch
 /// The rows of several series in order of time, so that the last ones are a forecast; other rows as they are.
 pub fn in_order(schema: &Schema, data: Dataset) -> Dataset {
     let Some((series, _)) = schema.series().filter(|_| schema.d() == 2 && data.d == 2) else { return data };
-    let mut rows: Vec<usize> = (0..data.n).collect();
-    rows.sort_by(|a, b| data.row(*a)[1 - series].total_cmp(&data.row(*b)[1 - series]));
+    let rows = alternatives::in_order(data.n, |row| data.row(row)[1 - series]);
     let notes = data.notes.clone();
     Dataset { notes, ..data.subset(&rows) }
 }

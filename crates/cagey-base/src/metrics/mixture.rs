@@ -87,7 +87,7 @@ impl Mixture {
 
     /// The log density.
     pub fn log_density(&self, z: f64) -> f64 {
-        self.log_densities()(z)
+        if self.share == 0.0 { self.parts[0].log_density(z) } else { self.log_densities()(z) }
     }
 
     /// The log density of many values, without its constants for each.
@@ -106,8 +106,10 @@ impl Mixture {
 
     /// The value that is not exceeded with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
-        let [a, b] = self.parts.map(|part| part.quantile(p));
-        if self.share == 0.0 || a == b || !a.is_finite() || !b.is_finite() {
+        let [first, second] = &self.parts;
+        let a = first.quantile(p);
+        let b = if self.share == 0.0 { a } else { second.quantile(p) };
+        if a == b || !a.is_finite() || !b.is_finite() {
             return a;
         }
         // The quantile lies between those of the parts. A Newton step that leaves this bracket halves it instead.

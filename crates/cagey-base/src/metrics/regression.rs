@@ -120,18 +120,14 @@ impl Predictive {
         if let Self::Average(parts) = self {
             return average::quantile(parts, p);
         }
-        self.place(match self.shape() {
-            Some(shape) => shape.quantile(p),
-            None => -SQRT_2 * erfc_inv(2.0 * p),
-        })
+        self.place(self.shape().quantile(p))
     }
 
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
-        match (self, self.shape()) {
-            (Self::Average(parts), _) => average::cdf(parts, y),
-            (_, Some(shape)) => shape.cdf(self.unit(y)),
-            (_, None) => normal_cdf(self.unit(y)),
+        match self {
+            Self::Average(parts) => average::cdf(parts, y),
+            _ => self.shape().cdf(self.unit(y)),
         }
     }
 
@@ -139,7 +135,7 @@ impl Predictive {
     pub fn above(&self, y: f64) -> f64 {
         match self {
             Self::Average(parts) => average::above(parts, y),
-            _ => self.shape().map_or_else(|| normal_cdf(-self.unit(y)), |shape| shape.cdf(-self.unit(y))),
+            _ => self.shape().cdf(-self.unit(y)),
         }
     }
 
@@ -152,10 +148,10 @@ impl Predictive {
             return if above < below { size } else { -size };
         }
         let z = self.unit(y);
-        match self.shape() {
+        match self {
+            Self::Normal { .. } | Self::LogNormal { .. } => z,
             // The smaller tail is accurate to all digits.
-            Some(shape) => (SQRT_2 * erfc_inv(2.0 * shape.cdf(-z.abs()))).min(MOST).copysign(z),
-            None => z,
+            _ => (SQRT_2 * erfc_inv(2.0 * self.shape().cdf(-z.abs()))).min(MOST).copysign(z),
         }
     }
 
@@ -181,9 +177,7 @@ impl Predictive {
             Self::Average(ref parts) => return average::log_density(parts, y),
             _ => 0.0,
         };
-        let z = self.unit(y);
-        -self.spread().ln() - jacobian
-            + self.shape().map_or_else(|| -0.5 * (2.0 * PI).ln() - 0.5 * z * z, |shape| shape.log_density(z))
+        -self.spread().ln() - jacobian + self.shape().log_density(self.unit(y))
     }
 
     /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is
@@ -227,12 +221,12 @@ impl Predictive {
         }
     }
 
-    /// The distribution of z, of which y is an increasing function; none if it is the standard normal one.
-    fn shape(&self) -> Option<Mixture> {
+    /// The distribution of z, of which y is an increasing function.
+    fn shape(&self) -> Mixture {
         match *self {
-            Self::Normal { .. } | Self::LogNormal { .. } | Self::Average(_) => None,
-            Self::Student { df, .. } => Some(Mixture::of(StudentT { df: Some(df), scale: 1.0 })),
-            Self::Mixed { shape, .. } | Self::LogMixed { shape, .. } => Some(shape),
+            Self::Normal { .. } | Self::LogNormal { .. } | Self::Average(_) => Mixture::of(StudentT::normal()),
+            Self::Student { df, .. } => Mixture::of(StudentT { df: Some(df), scale: 1.0 }),
+            Self::Mixed { shape, .. } | Self::LogMixed { shape, .. } => shape,
         }
     }
 
@@ -270,7 +264,10 @@ fn log_normal_gap(mu: f64, s: f64, t: f64) -> f64 {
 pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
     let mut known: Option<(Mixture, f64)> = None;
     let of = |prediction: &Predictive| {
-        let Some(shape) = prediction.shape() else { return prediction.quantile(p) };
+        if matches!(prediction, Predictive::Average(_)) {
+            return prediction.quantile(p);
+        }
+        let shape = prediction.shape();
         let z = match known {
             Some((same, z)) if same == shape => z,
             _ => shape.quantile(p),

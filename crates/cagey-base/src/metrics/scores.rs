@@ -45,11 +45,7 @@ pub struct Scores {
 /// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a target outside its distribution's
 /// support, [`Error::NotFinite`] if a score is, for example because a standard deviation is 0.
 pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
-    if y.is_empty() || y.len() != predictions.len() {
-        return Err(Error::shape("predictions to score", format!("one for each of {} targets", y.len().max(1)), {
-            format!("{} for {} targets", predictions.len(), y.len())
-        }));
-    }
+    same_length("predictions to score", y, predictions)?;
     let pairs = || y.iter().copied().zip(predictions);
     for (i, (y, p)) in pairs().enumerate() {
         let least = p.least();
@@ -93,9 +89,25 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
         ("crps", if scores.crps == f64::INFINITY { 0.0 } else { scores.crps }),
         ("width_95", scores.width_95),
     ];
-    match named.iter().find(|(_, value)| !value.is_finite()) {
-        Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {} predictions", scores.n))),
-        None => Ok(scores),
+    finite(&named, y.len()).map(|()| scores)
+}
+
+/// Refuses no targets, and another number of what there is one of for each.
+#[doc(hidden)]
+pub fn same_length<T>(what: &str, y: &[f64], other: &[T]) -> Result<()> {
+    if y.is_empty() || y.len() != other.len() {
+        let got = format!("{} for {} targets", other.len(), y.len());
+        return Err(Error::shape(what, format!("one for each of {} targets", y.len().max(1)), got));
+    }
+    Ok(())
+}
+
+/// Refuses scores of `n` predictions that are not finite.
+#[doc(hidden)]
+pub fn finite(scores: &[(&str, f64)], n: usize) -> Result<()> {
+    match scores.iter().find(|(_, value)| !value.is_finite()) {
+        Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {n} predictions"))),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Predictions under likelihoods other than the Gaussian, in the units of the target.
 
+use super::Temperature;
 use crate::likelihoods::quadrature::adaptive;
 use crate::likelihoods::{Prediction, Support};
+use crate::scale::TargetScale;
 
 /// The predictive distribution of a target in its own units: `y = origin + unit z`, where the likelihood gives z.
 #[derive(Debug, Clone)]
@@ -15,6 +17,16 @@ pub struct TargetPrediction {
 }
 
 impl TargetPrediction {
+    /// The distribution of a target in its units, at the temperature of its classes if there is one.
+    #[doc(hidden)]
+    pub fn of(standardised: Prediction, scale: &TargetScale, temperature: Option<Temperature>) -> Self {
+        let standardised = match temperature {
+            Some(temperature) => standardised.tempered(temperature.exponent),
+            None => standardised,
+        };
+        Self { standardised, origin: scale.mean, unit: scale.sd }
+    }
+
     /// The mixture of distributions of one target in the same units, with weights whose sum is 1.
     #[doc(hidden)]
     pub fn mixture(parts: Vec<(f64, Self)>) -> Self {

@@ -31,35 +31,35 @@ pub struct Committee {
 
 /// The rows of a sparse expert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rows {
+pub struct Rows<A = String, P = String> {
     /// The array of their inputs.
-    pub points: String,
+    pub points: P,
     /// The array of the variances of their noise.
-    pub noise: String,
+    pub noise: A,
     /// The array of the weights of their targets in the mean, row-major `[rows, points]`: times whitened covariances.
-    pub lift: String,
+    pub lift: A,
 }
 
 /// An expert with the rows of the communication expert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Own {
+pub enum Own<A = String, P = String, L = Latent> {
     /// All of its rows are among them.
     Same,
     /// Its other rows R, given those of the communication expert C: the arrays R, B = K_RC L_C⁻ᵀ, the factor of what is
     /// left of K̂_RR, and the whitened residuals.
     Beyond {
         /// R, row-major.
-        points: String,
+        points: P,
         /// B, row-major.
-        common: String,
+        common: A,
         /// The factor's rows up to the diagonal.
-        lower: String,
+        lower: A,
         /// The whitened residuals.
-        weights: String,
+        weights: A,
     },
     /// The rows of both.
-    Whole(Latent),
+    Whole(L),
 }
 
 /// A [`Committee`], ready to predict.
@@ -71,23 +71,11 @@ pub struct Experts {
     common: Option<Ready>,
     augmented: Vec<ReadyOwn>,
     samples: Vec<Prepared>,
-    rows: Vec<ReadyRows>,
+    rows: Vec<Rows<Vec<f64>, Prepared>>,
     weights: Option<Vec<f64>>,
 }
 
-#[derive(Debug, Clone)]
-struct ReadyRows {
-    points: Prepared,
-    noise: Vec<f64>,
-    lift: Vec<f64>,
-}
-
-#[derive(Debug, Clone)]
-enum ReadyOwn {
-    Same,
-    Beyond { fixed: Prepared, common: Vec<f64>, lower: Vec<f64>, weights: Vec<f64> },
-    Whole(Box<Ready>),
-}
+type ReadyOwn = Own<Vec<f64>, Prepared, Box<Ready>>;
 
 impl Committee {
     /// No experts.
@@ -121,7 +109,7 @@ impl Committee {
             let points = prepared(&kernel, &needed(array, points)?, points, d)?;
             let noise = sized(array, noise, points.rows())?;
             let lift = sized(array, lift, points.rows() * expert.size())?;
-            rows.push(ReadyRows { points, noise, lift });
+            rows.push(Rows { points, noise, lift });
         }
         let complete = rows.is_empty() || rows.len() == experts.len();
         let weighted = self.weights.as_ref().map(Vec::len) == needs.weights.map(|_| experts.len());
@@ -131,13 +119,13 @@ impl Committee {
         let mut augmented = Vec::new();
         for own in &self.augmented {
             augmented.push(match own {
-                Own::Same => ReadyOwn::Same,
-                Own::Whole(latent) => ReadyOwn::Whole(Box::new(latent.ready(d, array)?)),
+                Own::Same => Own::Same,
+                Own::Whole(latent) => Own::Whole(Box::new(latent.ready(d, array)?)),
                 Own::Beyond { points, common: by, lower, weights } => {
-                    let fixed = prepared(&kernel, &needed(array, points)?, points, d)?;
-                    let (r, c) = (fixed.rows(), common.as_ref().map_or(0, Ready::size));
+                    let points = prepared(&kernel, &needed(array, points)?, points, d)?;
+                    let (r, c) = (points.rows(), common.as_ref().map_or(0, Ready::size));
                     let (by, lower) = (sized(array, by, r * c)?, sized(array, lower, r * (r + 1) / 2)?);
-                    ReadyOwn::Beyond { fixed, common: by, lower, weights: sized(array, weights, r)? }
+                    Own::Beyond { points, common: by, lower, weights: sized(array, weights, r)? }
                 }
             });
         }
@@ -274,14 +262,14 @@ impl Experts {
     /// What an expert with the rows of the communication expert says at rows where that expert's parts and solves are
     /// known; nothing if it has no other rows.
     fn own(&self, own: &ReadyOwn, x: &[f64], parts: &[Part], solved: &[Vec<f64>]) -> Vec<Part> {
-        let (fixed, common, lower, weights) = match own {
-            ReadyOwn::Same => return Vec::new(),
-            ReadyOwn::Whole(whole) => return whole.parts(x, None),
-            ReadyOwn::Beyond { fixed, common, lower, weights } => (fixed, common, lower, weights),
+        let (points, common, lower, weights) = match own {
+            Own::Same => return Vec::new(),
+            Own::Whole(whole) => return whole.parts(x, None),
+            Own::Beyond { points, common, lower, weights } => (points, common, lower, weights),
         };
         let Some(kernel) = self.common.as_ref().map(Ready::kernel) else { return Vec::new() };
-        let mut cross = kernel.prepare(x, self.d).cross(fixed);
-        let rows = cross.chunks_exact_mut(fixed.rows()).zip(parts).zip(solved);
+        let mut cross = kernel.prepare(x, self.d).cross(points);
+        let rows = cross.chunks_exact_mut(points.rows()).zip(parts).zip(solved);
         rows.map(|((own, part), solved)| {
             own.iter_mut().zip(common.chunks_exact(solved.len())).for_each(|(k, b)| *k -= dot(b, solved));
             solve_packed(lower, own);
@@ -301,7 +289,7 @@ impl Experts {
         for (expert, own) in self.augmented.iter().enumerate() {
             let asked: Vec<(usize, usize)> =
                 (0..t * k).filter(|at| chosen[*at] == expert).map(|at| (at / k, at % k)).collect();
-            if asked.is_empty() || matches!(own, ReadyOwn::Same) {
+            if asked.is_empty() || matches!(own, Own::Same) {
                 continue;
             }
             let some: Vec<f64> = asked.iter().flat_map(|(row, _)| &x[row * self.d..][..self.d]).copied().collect();

@@ -11,58 +11,43 @@ use crate::kernels::{Kernel, Prepared};
 
 /// One grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Grid {
+pub struct Grid<A = String> {
     /// The places of its points among all.
     pub members: Vec<usize>,
     /// The array of L_l, its rows up to the diagonal.
-    pub lower: String,
+    pub lower: A,
     /// The array of the factor of B_l, likewise.
-    pub inner: String,
+    pub inner: A,
     /// c_l.
     pub coefficient: f64,
 }
 
 /// All of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Grids {
+pub struct Grids<A = String, P = String> {
     /// The prior covariance.
     pub kernel: Kernel,
     /// The prior mean.
     pub mean: Mean,
     /// The array of all points.
-    pub points: String,
+    pub points: P,
     /// The grids.
-    pub grids: Vec<Grid>,
+    pub grids: Vec<Grid<A>>,
     /// The array of the weights c_l γ_l of all features.
-    pub weights: String,
+    pub weights: A,
     /// The array of the rows conditioned on.
-    pub rows: String,
+    pub rows: P,
     /// The array A W^½, row-major `[features, rows]`.
-    pub features: String,
+    pub features: A,
     /// The array H, row-major.
-    pub errors: String,
+    pub errors: A,
 }
 
 /// [`Grids`], ready to predict.
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
-    kernel: Kernel,
-    mean: Mean,
+    of: Grids<Vec<f64>, Prepared>,
     d: usize,
-    points: Prepared,
-    grids: Vec<ReadyGrid>,
-    weights: Vec<f64>,
-    rows: Prepared,
-    features: Vec<f64>,
-    errors: Vec<f64>,
-}
-
-#[derive(Debug, Clone)]
-struct ReadyGrid {
-    members: Vec<usize>,
-    lower: Vec<f64>,
-    inner: Vec<f64>,
-    coefficient: f64,
 }
 
 impl Grids {
@@ -77,7 +62,7 @@ impl Grids {
             let triangle = members.len() * (members.len() + 1) / 2;
             let [lower, inner] = [lower, inner].map(|name| sized(array, name, triangle));
             let (members, coefficient) = (members.clone(), *coefficient);
-            grids.push(ReadyGrid { members, lower: lower?, inner: inner?, coefficient });
+            grids.push(Grid { members, lower: lower?, inner: inner?, coefficient });
         }
         let total: usize = grids.iter().map(|grid| grid.members.len()).sum();
         let weights = sized(array, &self.weights, total)?;
@@ -85,7 +70,7 @@ impl Grids {
         let errors = sized(array, &self.errors, total * total)?;
         self.mean.check(d)?;
         let (kernel, mean) = (self.kernel.clone(), self.mean.clone());
-        Ok(Ready { kernel, mean, d, points, grids, weights, rows, features, errors })
+        Ok(Ready { of: Grids { kernel, mean, points, grids, weights, rows, features, errors }, d })
     }
 }
 
@@ -97,13 +82,14 @@ impl Function for Ready {
 
 impl Ready {
     fn chunk(&self, x: &[f64]) -> Vec<Moments> {
-        let rows = self.kernel.prepare(x, self.d);
-        let (with_points, with_rows) = (rows.cross(&self.points), rows.cross(&self.rows));
-        let each = with_points.chunks_exact(self.points.rows()).zip(with_rows.chunks_exact(self.rows.rows()));
+        let of = &self.of;
+        let rows = of.kernel.prepare(x, self.d);
+        let (with_points, with_rows) = (rows.cross(&of.points), rows.cross(&of.rows));
+        let each = with_points.chunks_exact(of.points.rows()).zip(with_rows.chunks_exact(of.rows.rows()));
         let mut all = Vec::new();
         for (((c, k), prior), x) in each.zip(rows.diagonal()).zip(x.chunks_exact(self.d)) {
             let (mut features, mut spread) = (Vec::new(), Vec::new());
-            for grid in &self.grids {
+            for grid in &of.grids {
                 let mut own: Vec<f64> = grid.members.iter().map(|at| c[*at]).collect();
                 solve_packed(&grid.lower, &mut own);
                 features.extend(&own);
@@ -111,13 +97,10 @@ impl Ready {
                 solve_packed_transposed(&grid.inner, &mut own);
                 spread.extend(own.into_iter().map(|value| grid.coefficient * value));
             }
-            let with = self.features.chunks_exact(k.len()).map(|row| 2.0 * dot(row, k));
-            let errors = self.errors.chunks_exact(spread.len()).map(|row| dot(row, &spread));
+            let with = of.features.chunks_exact(k.len()).map(|row| 2.0 * dot(row, k));
+            let errors = of.errors.chunks_exact(spread.len()).map(|row| dot(row, &spread));
             let explained = spread.iter().zip(with.zip(errors)).map(|(s, (with, error))| s * (with - error)).sum();
-            all.push(Moments {
-                mean: self.mean.at(x) + dot(&self.weights, &features),
-                variance: left(prior, explained),
-            });
+            all.push(Moments { mean: of.mean.at(x) + dot(&of.weights, &features), variance: left(prior, explained) });
         }
         all
     }

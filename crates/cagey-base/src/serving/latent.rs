@@ -10,23 +10,23 @@ use crate::kernels::{Kernel, Prepared};
 
 /// A latent function, whose long lists are arrays of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Latent {
+pub struct Latent<A = String, P = String> {
     /// The prior covariance.
     pub kernel: Kernel,
     /// The prior mean.
     pub mean: Mean,
     /// The array of the points, row-major.
-    pub points: String,
+    pub points: P,
     /// The array w.
-    pub weights: String,
+    pub weights: A,
     /// What w weighs.
     pub weigh: Weigh,
     /// S.
-    pub change: Change,
+    pub change: Change<A>,
     /// The array L: its rows up to the diagonal, one after another.
-    pub lower: String,
+    pub lower: A,
     /// Rᵀ.
-    pub root: Option<Root>,
+    pub root: Option<Root<A>>,
 }
 
 /// The prior mean: a constant, and a slope for each column or none.
@@ -71,62 +71,46 @@ pub enum Weigh {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Change {
+pub enum Change<A = String> {
     /// None.
     None,
     /// Times the numbers of an array.
-    Times(String),
-    /// Sᵀ times the covariances, for an array S, row-major `[points, columns]`.
-    Dense(String),
+    Times(A),
+    /// Sᵀ times the covariances, for an array S, row-major `[points, columns]`; its columns, once it is read.
+    Dense(A),
     /// The same for a block-sparse S: the array of one number for each point, and the boundaries of the blocks.
-    Blocks(String, Vec<usize>),
+    Blocks(A, Vec<usize>),
     /// The columns of several, one after another.
-    Several(Vec<Change>),
+    Several(Vec<Change<A>>),
 }
 
 /// A triangular Rᵀ: the array of its rows within the triangle, one after another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Root {
+pub enum Root<A = String> {
     /// A lower triangle.
-    Lower(String),
+    Lower(A),
     /// An upper triangle.
-    Upper(String),
+    Upper(A),
 }
 
 /// The numbers of a [`Latent`], ready to predict.
 #[derive(Debug, Clone)]
 pub struct Ready {
-    kernel: Kernel,
-    mean: Mean,
+    of: Latent<Vec<f64>, Prepared>,
     d: usize,
-    fixed: Prepared,
-    weights: Vec<f64>,
-    weigh: Weigh,
-    change: Changed,
-    lower: Vec<f64>,
+    /// The number of whitened covariances.
     size: usize,
-    root: Option<Triangle>,
-}
-
-#[derive(Debug, Clone)]
-enum Changed {
-    None,
-    Times(Vec<f64>),
-    /// One column after another.
-    Dense(Vec<f64>),
-    Blocks(Vec<f64>, Vec<usize>),
-    Several(Vec<Changed>),
 }
 
 impl Change {
     /// Reads the arrays for `count` points. Gives the number of changed covariances too.
-    fn ready(&self, count: usize, array: Find) -> Result<(Changed, usize), String> {
+    fn ready(&self, count: usize, array: Find) -> Result<(Change<Vec<f64>>, usize), String> {
         let unfit = |name: &str| format!("the array `{name}` does not fit its {count} points");
         Ok(match self {
-            Self::None => (Changed::None, count),
-            Self::Times(name) => (Changed::Times(sized(array, name, count)?), count),
+            Self::None => (Change::None, count),
+            Self::Times(name) => (Change::Times(sized(array, name, count)?), count),
             Self::Dense(name) => {
                 let s = needed(array, name)?;
                 if s.is_empty() || !s.len().is_multiple_of(count) {
@@ -134,7 +118,7 @@ impl Change {
                 }
                 let columns = s.len() / count;
                 let column = |k: usize| s.iter().skip(k).step_by(columns).copied();
-                (Changed::Dense((0..columns).flat_map(column).collect()), columns)
+                (Change::Dense((0..columns).flat_map(column).collect()), columns)
             }
             Self::Blocks(name, offsets) => {
                 let values = sized(array, name, count)?;
@@ -142,18 +126,18 @@ impl Change {
                 if !whole || !offsets.is_sorted() {
                     return Err(unfit(name));
                 }
-                (Changed::Blocks(values, offsets.clone()), offsets.len() - 1)
+                (Change::Blocks(values, offsets.clone()), offsets.len() - 1)
             }
             Self::Several(parts) => {
                 let all = parts.iter().map(|part| part.ready(count, array)).collect::<Result<Vec<_>, _>>()?;
                 let (parts, sizes): (_, Vec<usize>) = all.into_iter().unzip();
-                (Changed::Several(parts), sizes.iter().sum())
+                (Change::Several(parts), sizes.iter().sum())
             }
         })
     }
 }
 
-impl Changed {
+impl Change<Vec<f64>> {
     /// Appends the changed covariances.
     fn add(&self, c: &[f64], s: &mut Vec<f64>) {
         match self {
@@ -166,12 +150,6 @@ impl Changed {
             Self::Several(parts) => parts.iter().for_each(|part| part.add(c, s)),
         }
     }
-}
-
-#[derive(Debug, Clone)]
-struct Triangle {
-    values: Vec<f64>,
-    upper: bool,
 }
 
 /// Mean and variance of a function at a row.
@@ -236,14 +214,13 @@ impl Latent {
         }
         let root = match &self.root {
             None => None,
-            Some(Root::Lower(name) | Root::Upper(name)) => {
-                let upper = matches!(self.root, Some(Root::Upper(_)));
-                Some(Triangle { values: sized(array, name, triangle)?, upper })
-            }
+            Some(Root::Lower(name)) => Some(Root::Lower(sized(array, name, triangle)?)),
+            Some(Root::Upper(name)) => Some(Root::Upper(sized(array, name, triangle)?)),
         };
         self.mean.check(d)?;
         let (kernel, mean) = (self.kernel.clone(), self.mean.clone());
-        Ok(Ready { kernel, mean, d, fixed, weights, weigh: self.weigh, change, lower, size, root })
+        let of = Latent { kernel, mean, points: fixed, weights, weigh: self.weigh, change, lower, root };
+        Ok(Ready { of, d, size })
     }
 }
 
@@ -260,9 +237,9 @@ impl Ready {
     /// The parts of the moments at some rows, and the whitened covariances of each if they are asked for.
     pub(super) fn parts(&self, x: &[f64], mut solved: Option<&mut Vec<Vec<f64>>>) -> Vec<Part> {
         let mut room = Room::default();
-        let points = self.kernel.prepare(x, self.d);
-        let cross = points.cross(&self.fixed);
-        let rows = cross.chunks_exact(self.fixed.rows()).zip(points.diagonal()).zip(x.chunks_exact(self.d));
+        let points = self.of.kernel.prepare(x, self.d);
+        let cross = points.cross(&self.of.points);
+        let rows = cross.chunks_exact(self.of.points.rows()).zip(points.diagonal()).zip(x.chunks_exact(self.d));
         rows.map(|((c, prior), x)| {
             let part = self.at(c, prior, x, &mut room);
             if let Some(solved) = &mut solved {
@@ -274,18 +251,18 @@ impl Ready {
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
-        &self.kernel
+        &self.of.kernel
     }
 
     /// The points, ready to be compared with rows.
     pub(super) fn fixed(&self) -> &Prepared {
-        &self.fixed
+        &self.of.points
     }
 
     /// L⁻ᵀa for whitened covariances a, times what changed the covariances of points one by one.
     pub(super) fn solve_transposed(&self, a: &mut [f64]) {
-        solve_packed_transposed(&self.lower, a);
-        if let Changed::Times(by) = &self.change {
+        solve_packed_transposed(&self.of.lower, a);
+        if let Change::Times(by) = &self.of.change {
             a.iter_mut().zip(by).for_each(|(a, by)| *a *= by);
         }
     }
@@ -296,29 +273,30 @@ impl Ready {
     }
 
     fn at(&self, c: &[f64], prior: f64, x: &[f64], room: &mut Room) -> Part {
-        let s = &mut room.changed;
+        let (Latent { mean, weights, weigh, change, lower, root, .. }, s) = (&self.of, &mut room.changed);
         s.clear();
-        self.change.add(c, s);
-        let shift = match self.weigh {
-            Weigh::Covariances => dot(&self.weights, c),
-            Weigh::Changed => dot(&self.weights, s),
+        change.add(c, s);
+        let shift = match weigh {
+            Weigh::Covariances => dot(weights, c),
+            Weigh::Changed => dot(weights, s),
             Weigh::Whitened => 0.0,
         };
-        solve_packed(&self.lower, s);
-        let shift = if self.weigh == Weigh::Whitened { dot(&self.weights, s) } else { shift };
-        let left = self.root.as_ref().map_or(0.0, |root| root.square(s, self.size, &mut room.spread));
-        Part { level: self.mean.at(x), shift, prior, explained: dot(s, s) - left }
+        solve_packed(lower, s);
+        let shift = if *weigh == Weigh::Whitened { dot(weights, s) } else { shift };
+        let left = root.as_ref().map_or(0.0, |root| root.square(s, self.size, &mut room.spread));
+        Part { level: mean.at(x), shift, prior, explained: dot(s, s) - left }
     }
 }
 
-impl Triangle {
+impl Root<Vec<f64>> {
     /// ‖Rᵀa‖².
     fn square(&self, a: &[f64], size: usize, out: &mut Vec<f64>) -> f64 {
+        let (Self::Lower(values) | Self::Upper(values)) = self;
         out.clear();
         let mut start = 0;
         for i in 0..size {
-            let own = if self.upper { &a[i..] } else { &a[..=i] };
-            out.push(dot(&self.values[start..start + own.len()], own));
+            let own = if matches!(self, Self::Upper(_)) { &a[i..] } else { &a[..=i] };
+            out.push(dot(&values[start..start + own.len()], own));
             start += own.len();
         }
         dot(out, out)

@@ -13,20 +13,20 @@ use crate::vectors::{Nearest, squared_distance};
 
 /// The points and what is known there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Neighbours {
+pub struct Neighbours<A = String> {
     /// The prior covariance.
     pub kernel: Kernel,
     /// The prior mean.
     pub mean: Mean,
     /// The array of the points.
-    pub points: String,
+    pub points: A,
     /// The array of the means of q, or of residuals.
-    pub means: String,
+    pub means: A,
     /// The array of the root of q's covariance: its diagonal, or its rows up to the diagonal; none for rows.
-    pub root: Option<String>,
+    pub root: Option<A>,
     /// The array of the variances of the noise of rows; none for inducing inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub noise: Option<String>,
+    pub noise: Option<A>,
     /// How many neighbours a row has.
     pub count: usize,
     /// The share of the prior variance that is added to that of each inducing value.
@@ -36,14 +36,10 @@ pub struct Neighbours {
 /// [`Neighbours`], ready to predict.
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
-    of: Neighbours,
+    of: Neighbours<Vec<f64>>,
     d: usize,
-    points: Vec<f64>,
     /// The points where distances are measured, and the number of their columns.
     places: (Vec<f64>, usize),
-    means: Vec<f64>,
-    root: Option<Vec<f64>>,
-    noise: Option<Vec<f64>>,
 }
 
 impl Neighbours {
@@ -62,7 +58,9 @@ impl Neighbours {
         }
         self.mean.check(d)?;
         let places = fixed.places().unwrap_or_else(|| (points.clone(), d));
-        Ok(Ready { of: self.clone(), d, points, places, means, root, noise })
+        let (kernel, mean) = (self.kernel.clone(), self.mean.clone());
+        let of = Neighbours { kernel, mean, points, means, root, noise, count: self.count, nugget: self.nugget };
+        Ok(Ready { of, d, places })
     }
 }
 
@@ -82,19 +80,19 @@ impl Ready {
             nearest.add(squared_distance(&place, z), j);
         }
         let near: Vec<usize> = nearest.first().map(|j| j as usize).collect();
-        let points: Vec<f64> = near.iter().flat_map(|j| &self.points[j * self.d..][..self.d]).copied().collect();
+        let points: Vec<f64> = near.iter().flat_map(|j| &self.of.points[j * self.d..][..self.d]).copied().collect();
         let points = kernel.prepare(&points, self.d);
         let k = row.cross(&points);
         let mut gram = points.cross(&points);
         gram.iter_mut().step_by(h + 1).zip(points.diagonal()).for_each(|(own, k)| *own = k * (1.0 + self.of.nugget));
-        if let Some(noise) = &self.noise {
+        if let Some(noise) = &self.of.noise {
             gram.iter_mut().step_by(h + 1).zip(&near).for_each(|(own, j)| *own += noise[*j]);
         }
         let lower = factor(&gram, h).ok_or("the covariance of its neighbours is singular; fit it with a nugget")?;
         let mut weights = k.clone();
         solve_packed(&lower, &mut weights);
         solve_packed_transposed(&lower, &mut weights);
-        let mean = near.iter().zip(&weights).map(|(j, w)| w * self.means[*j]).sum::<f64>();
+        let mean = near.iter().zip(&weights).map(|(j, w)| w * self.of.means[*j]).sum::<f64>();
         let spread = self.spread(&near, &weights);
         let prior = row.diagonal()[0];
         Ok(Moments { mean: self.of.mean.at(x) + mean, variance: left(prior, dot(&weights, &k) - spread) })
@@ -102,11 +100,11 @@ impl Ready {
 
     /// ‖Rᵀα‖².
     fn spread(&self, near: &[usize], weights: &[f64]) -> f64 {
-        let Some(root) = &self.root else { return 0.0 };
-        if root.len() == self.means.len() {
+        let Neighbours { means, root: Some(root), .. } = &self.of else { return 0.0 };
+        if root.len() == means.len() {
             return near.iter().zip(weights).map(|(j, w)| (w * root[*j]).powi(2)).sum();
         }
-        let mut sums = vec![0.0; self.means.len()];
+        let mut sums = vec![0.0; means.len()];
         for (j, w) in near.iter().zip(weights) {
             let row = &root[j * (j + 1) / 2..][..=*j];
             sums.iter_mut().zip(row).for_each(|(sum, r)| *sum += w * r);

@@ -10,13 +10,13 @@ use crate::kernels::{Kernel, Prepared};
 
 /// The functions, whose long lists are arrays of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
+pub struct Scores<A = String, P = String> {
     /// The covariance.
     pub kernel: Kernel,
     /// The array of the points, row-major.
-    pub points: String,
-    /// The array W, row-major `[points, functions]`.
-    pub weights: String,
+    pub points: P,
+    /// The array W, row-major `[points, functions]`; one function after another, once it is read.
+    pub weights: A,
     /// The factor s.
     pub scale: f64,
     /// The level of each function.
@@ -26,13 +26,8 @@ pub struct Scores {
 /// [`Scores`], ready to predict.
 #[derive(Debug, Clone)]
 pub struct Scored {
-    kernel: Kernel,
+    of: Scores<Vec<f64>, Prepared>,
     d: usize,
-    fixed: Prepared,
-    /// One function after another.
-    weights: Vec<f64>,
-    scale: f64,
-    levels: Vec<f64>,
 }
 
 impl Scores {
@@ -41,25 +36,26 @@ impl Scores {
     /// # Errors
     /// What is missing or does not fit.
     pub fn ready(&self, d: usize, array: Find) -> Result<Scored, String> {
-        let fixed = prepared(&self.kernel, &needed(array, &self.points)?, &self.points, d)?;
-        let (rows, count) = (fixed.rows(), self.levels.len());
+        let points = prepared(&self.kernel, &needed(array, &self.points)?, &self.points, d)?;
+        let (rows, count) = (points.rows(), self.levels.len());
         let by_rows = sized(array, &self.weights, rows * count)?;
         let weights = (0..count).flat_map(|l| by_rows.iter().skip(l).step_by(count).copied()).collect();
         let (kernel, scale, levels) = (self.kernel.clone(), self.scale, self.levels.clone());
-        Ok(Scored { kernel, d, fixed, weights, scale, levels })
+        Ok(Scored { of: Scores { kernel, points, weights, scale, levels }, d })
     }
 }
 
 impl Scored {
     /// The moments of each function at rows `x`.
     pub fn moments(&self, x: &[f64]) -> Vec<Vec<Moments>> {
-        let mut all = vec![Vec::new(); self.levels.len()];
+        let Scores { kernel, points, weights, scale, levels } = &self.of;
+        let mut all = vec![Vec::new(); levels.len()];
         for x in x.chunks(ROWS * self.d) {
-            let cross = self.kernel.prepare(x, self.d).cross(&self.fixed);
-            for c in cross.chunks_exact(self.fixed.rows()) {
-                let functions = self.weights.chunks_exact(c.len()).zip(&self.levels);
+            let cross = kernel.prepare(x, self.d).cross(points);
+            for c in cross.chunks_exact(points.rows()) {
+                let functions = weights.chunks_exact(c.len()).zip(levels);
                 for (own, (weights, level)) in all.iter_mut().zip(functions) {
-                    own.push(Moments { mean: self.scale * dot(weights, c) + level, variance: VARIANCE_FLOOR });
+                    own.push(Moments { mean: scale * dot(weights, c) + level, variance: VARIANCE_FLOOR });
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::state_space::{Block, MOST, observed, variance};
 
 /// What all rows say about the states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct States {
+pub struct States<A = String> {
     /// The processes.
     pub blocks: Vec<Block>,
     /// The variance of white noise.
@@ -23,23 +23,19 @@ pub struct States {
     /// Number of different times.
     pub count: usize,
     /// The array of the times, ascending.
-    pub times: String,
+    pub times: A,
     /// The arrays a, one time after another, and P, row-major.
-    pub before: [String; 2],
+    pub before: [A; 2],
     /// The arrays r and N.
-    pub after: [String; 2],
+    pub after: [A; 2],
 }
 
 /// [`States`], ready to predict.
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
-    blocks: Vec<Block>,
-    white: f64,
-    mean: Mean,
+    of: States<Vec<f64>>,
+    /// The number of states.
     size: usize,
-    times: Vec<f64>,
-    before: [Vec<f64>; 2],
-    after: [Vec<f64>; 2],
 }
 
 impl States {
@@ -59,8 +55,8 @@ impl States {
         };
         let (before, after) = (pair(&self.before, array)?, pair(&self.after, array)?);
         self.mean.check(d)?;
-        let (blocks, white, mean) = (self.blocks.clone(), self.white, self.mean.clone());
-        Ok(Ready { blocks, white, mean, size, times, before, after })
+        let (blocks, mean) = (self.blocks.clone(), self.mean.clone());
+        Ok(Ready { of: States { blocks, white: self.white, mean, count: self.count, times, before, after }, size })
     }
 }
 
@@ -81,9 +77,10 @@ fn times(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
 
 impl Ready {
     fn at(&self, t: f64) -> Moments {
-        let (size, next) = (self.size, self.times.partition_point(|time| *time <= t));
+        let States { blocks, white, mean: prior, times: all, before, after, .. } = &self.of;
+        let (size, next) = (self.size, all.partition_point(|time| *time <= t));
         let mut seen = Vec::new();
-        observed(&self.blocks, t, &mut seen);
+        observed(blocks, t, &mut seen);
         let mut h = vec![0.0; size];
         seen.iter().for_each(|(at, value)| h[*at] = *value);
         let (mut mean, mut g) = (0.0, vec![0.0; size]);
@@ -91,31 +88,31 @@ impl Ready {
             // Before all rows, states are those of the prior.
             None => self.each(t, t, |block, [_, _, p]| add(block, p, &h, &mut g)),
             Some(last) => {
-                let (a, p) = at(&self.before, last, size);
+                let (a, p) = at(before, last, size);
                 let mut back = vec![0.0; size];
-                self.each(self.times[last], t, |block, [own, _, _]| add_transposed(block, own, &h, &mut back));
+                self.each(all[last], t, |block, [own, _, _]| add_transposed(block, own, &h, &mut back));
                 mean += dot(&back, a);
                 let carried = times(p, &back);
-                self.each(self.times[last], t, |block, [own, q, _]| {
+                self.each(all[last], t, |block, [own, q, _]| {
                     add(block, own, &carried, &mut g);
                     add(block, q, &h, &mut g);
                 });
             }
         }
         let mut left = dot(&h, &g);
-        if let Some(later) = self.times.get(next) {
-            let (r, n) = at(&self.after, next, size);
+        if let Some(later) = all.get(next) {
+            let (r, n) = at(after, next, size);
             let mut ahead = vec![0.0; size];
             self.each(t, *later, |block, [own, _, _]| add(block, own, &g, &mut ahead));
             mean += dot(&ahead, r);
             left -= dot(&ahead, &times(n, &ahead));
         }
-        let (found, floor) = (left + self.white, VARIANCE_FLOOR * variance(&self.blocks, t));
-        Moments { mean: self.mean.at(&[t]) + mean, variance: if found < floor { floor } else { found } }
+        let (found, floor) = (left + white, VARIANCE_FLOOR * variance(blocks, t));
+        Moments { mean: prior.at(&[t]) + mean, variance: if found < floor { floor } else { found } }
     }
 
     fn each(&self, from: f64, to: f64, mut visit: impl FnMut(&Block, [&[f64]; 3])) {
-        self.blocks.iter().for_each(|block| block.step(from, to, |parts| visit(block, parts)));
+        self.of.blocks.iter().for_each(|block| block.step(from, to, |parts| visit(block, parts)));
     }
 }
 
