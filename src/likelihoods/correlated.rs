@@ -1,7 +1,7 @@
 //! Averages of `ln Σ exp(f)` over correlated Gaussian `f`, with slopes.
 
 use cagey_base::likelihoods::Marginal;
-use cagey_base::likelihoods::correlated::{GRID, axes, by_grid, centre, eigen, in_basis, probabilities};
+use cagey_base::likelihoods::correlated::{GRID, axes, by_grid, centre, eigen, in_basis};
 use cagey_base::likelihoods::shares::{Averages, averages};
 use cagey_base::likelihoods::softmax::{Joint, LogSum, normalise};
 
@@ -15,25 +15,22 @@ fn nan(n: usize) -> LogSum {
 
 impl Joint for Lattice {
     fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum {
-        log_sum(mean, covariance, self, normalise)
-    }
-
-    fn probabilities(&self, mean: &[f64], covariance: &[f64]) -> Vec<f64> {
-        probabilities(mean, covariance, self)
+        log_sum(mean, covariance, self)
     }
 }
 
-/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, computed as in [`probabilities`]. For
+/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, computed as in
+/// [`probabilities`](cagey_base::likelihoods::correlated::probabilities). For
 /// more than three functions, a [shift](Shifted) that differs between them leaves the smallest correlations, and the
 /// value for independent functions is corrected by the difference that these cause on the points of a lattice. The
 /// slopes are the exact slopes of that rule, so that optimisers see one function.
-fn log_sum(mean: &[f64], covariance: &[f64], lattice: &Lattice, normalise: impl Fn(&mut [f64]) -> f64) -> LogSum {
+fn log_sum(mean: &[f64], covariance: &[f64], lattice: &Lattice) -> LogSum {
     let n = mean.len();
     let mut centred = covariance.to_vec();
     centre(&mut centred, n);
     let largest = centred.iter().step_by(n + 1).fold(0.0f64, |largest, v| largest.max(*v));
     if n > GRID && largest > NARROW {
-        return log_sum_by_lattice(mean, &centred, lattice, normalise).unwrap_or_else(|| nan(n));
+        return log_sum_by_lattice(mean, &centred, lattice).unwrap_or_else(|| nan(n));
     }
     let (mut value, mut total) = (0.0, 0.0);
     let (mut in_mean, mut in_covariance) = (vec![0.0; n], vec![0.0; n * n]);
@@ -62,16 +59,11 @@ const NARROW: f64 = 1e-10;
 const PIVOT: f64 = 1e-12;
 
 /// None if numbers are not finite.
-fn log_sum_by_lattice(
-    mean: &[f64],
-    centred: &[f64],
-    lattice: &Lattice,
-    normalise: impl Fn(&mut [f64]) -> f64,
-) -> Option<LogSum> {
+fn log_sum_by_lattice(mean: &[f64], centred: &[f64], lattice: &Lattice) -> Option<LogSum> {
     let n = mean.len();
     let shifted = Shifted::new(centred, n)?;
     let covariance = &shifted.covariance;
-    let difficulty = Difficulty::new(mean, centred, covariance, normalise);
+    let difficulty = Difficulty::new(mean, centred, covariance);
     let variance: Vec<f64> = covariance.iter().step_by(n + 1).map(|v| v.max(f64::MIN_POSITIVE)).collect();
     let sd: Vec<f64> = variance.iter().map(|v| v.sqrt()).collect();
     let (values, vectors) = eigen(covariance, n)?;

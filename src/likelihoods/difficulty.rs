@@ -1,5 +1,7 @@
 //! How many points an average over correlated classes needs.
 
+use cagey_base::likelihoods::softmax::normalise;
+
 /// The difficulty of averaging what correlations change in `ln Σ exp(f)` for `f ~ N(m, C)`: the curvature along `f`
 /// times the variance, times the size of the correlations, `x = tr(J C) · t · ρ`, where `t` is the mean of C's
 /// eigenvalues other than the shift's, `J = diag(p) − p pᵀ` and `p = softmax(m / √(1 + π t / 8))`. In the shifted
@@ -19,7 +21,7 @@ pub(super) struct Difficulty {
 
 impl Difficulty {
     /// For a covariance whose rows add up to 0, and the same one shifted.
-    pub fn new(mean: &[f64], covariance: &[f64], shifted: &[f64], normalise: impl Fn(&mut [f64]) -> f64) -> Self {
+    pub fn new(mean: &[f64], covariance: &[f64], shifted: &[f64]) -> Self {
         let n = mean.len();
         let (rows, others) = (|| covariance.chunks_exact(n), (n - 1) as f64);
         let t = covariance.iter().step_by(n + 1).sum::<f64>() / others;

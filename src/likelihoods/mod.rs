@@ -43,7 +43,7 @@ pub use real::{Gaussian, Heteroscedastic, StudentT};
 
 use crate::error::{Error, Result};
 use crate::params::{Parameters, Unit};
-use crate::scope::{Scope, to_f64};
+use crate::scope::Scope;
 
 /// A conditional distribution of targets given latent functions, with its parameters.
 pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikelihood {
@@ -167,12 +167,7 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
             return Err(Error::shape(what, want, known.to_string()));
         }
         let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
-        let y = to_f64(y.clone())?;
-        let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        self.check(targets, None)?;
-        let rows = targets.rows(self.auxiliary()).collect();
-        expected::expected_log_density(self.density(), rows, mean, variance, own)
+        expected::RowDensities::new(self, y, auxiliary)?.expectations(mean, variance, own)
     }
 
     /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]` and this auxiliary

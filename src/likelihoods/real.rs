@@ -50,6 +50,11 @@ impl Gaussian {
             None => learned,
         }
     }
+
+    /// Sets the unit of the target.
+    pub fn set_units(&mut self, target_sd: f64) {
+        Likelihood::set_units(self, target_sd);
+    }
 }
 
 crate::parameters!(Gaussian { "noise": noise });

@@ -7,11 +7,11 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
-use crate::models::minibatch::{self, Minibatches, NaturalSums, SumOverRows};
+use crate::models::minibatch::{self, Minibatches, SumOverRows};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
-use crate::models::{Batch, Observations, fit};
+use crate::models::{Observations, fit};
 use crate::scope::Scope;
 use crate::train::{Observer, Outcome};
 
@@ -69,23 +69,5 @@ impl GpModel for Svgp {
 
     fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute)?))
-    }
-}
-
-impl SumOverRows for Svgp {
-    fn is_variational(&self, path: &str) -> bool {
-        Self::is_variational(path)
-    }
-
-    fn natural_len(&self) -> usize {
-        self.variational.iter().map(|q| q.mean.len() * (q.mean.len() + 1)).sum()
-    }
-
-    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<NaturalSums> {
-        Self::natural_sums(self, compute, batch)
-    }
-
-    fn natural_move(&mut self, compute: Compute, sums: &NaturalSums, rate: f64) -> Result<()> {
-        Self::natural_move(self, compute, sums, rate)
     }
 }

@@ -2,38 +2,136 @@
 
 use burn::tensor::Tensor;
 
-use crate::error::Result;
-use crate::likelihoods::{Likelihood, Targets, expected};
-use crate::linalg::Factor;
+#[cfg(feature = "gpu")]
+use super::on_device;
+use super::{Covariances, Svgp, matrices};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::likelihoods::Likelihood;
+use crate::likelihoods::expected::RowDensities;
 use crate::linalg::dense::{inverse, product, transpose, view, view_mut};
+use crate::linalg::{Factor, cholesky, solve_lower};
 use crate::models::Batch;
-use crate::scope::to_f64;
+use crate::models::minibatch::{NaturalSums, SumOverRows};
+use crate::models::variational::Variational;
+use crate::scope::{Scope, to_f64};
+
+impl Svgp {
+    /// Takes a step of length `rate` in (0, 1] along the natural gradient of q, for all latent functions at once
+    /// (Salimbeni et al. 2018, *Natural gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A
+    /// diag(v̄)Aᵀ), where v̄ is the loss's slope in the variances of f, and the mean changes accordingly. With a
+    /// Gaussian likelihood, all data and γ = 1, the step ends at the optimum.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for diagonal covariances or a rate outside of the range, [`Error::NotPositiveDefinite`] when
+    /// the step leaves the positive definite matrices. This happens with likelihoods that are not log-concave. A
+    /// smaller rate helps.
+    pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
+        let sums = self.natural_sums(compute, batch)?;
+        self.natural_move(compute, &sums, rate)
+    }
+
+    /// The mean and the lower root of each q after a step from the sums of all. The priors are N(0, I) if none are
+    /// given.
+    pub(super) fn stepped(
+        &self,
+        sums: &[f64],
+        rate: f64,
+        priors: Option<&[Natural]>,
+    ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let mut rest = sums;
+        let of_latent = |(l, q): (usize, &Variational)| {
+            let m = q.mean.len();
+            let Some((own, others)) = rest.split_at_checked(m * m + m) else {
+                return Err(Error::shape("sums over rows", (m * m + m).to_string(), rest.len().to_string()));
+            };
+            rest = others;
+            step(own, (q.mean.internal(), q.lower()?), rate, priors.map(|priors| &priors[l]))
+        };
+        self.variational.iter().enumerate().map(of_latent).collect()
+    }
+}
+
+impl SumOverRows for Svgp {
+    fn natural_len(&self) -> usize {
+        self.variational.iter().map(|q| q.mean.len() * (q.mean.len() + 1)).sum()
+    }
+
+    /// Those of one latent function after another.
+    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<NaturalSums> {
+        if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
+            return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
+        }
+        let scope = Scope::new(compute)?;
+        let x = if batch.x.is_autodiff() { batch.x.clone().inner() } else { batch.x.clone() };
+        let mut each = Vec::new();
+        let latents = self.latents(&scope, &x, |process| {
+            let (gram, cross) = matrices(process, &scope, &x)?;
+            let a = solve_lower(cholesky(gram, "K_ZZ")?, cross)?;
+            each.push(a.clone());
+            Ok(Covariances::White(a))
+        })?;
+        let slopes = slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
+        // On a GPU, these stay there.
+        #[cfg(feature = "gpu")]
+        if !compute.kind.is_cpu() {
+            let of_latent = |(l, slopes)| on_device::sums(&scope, &each[usize::min(l, each.len() - 1)], slopes);
+            return Ok(NaturalSums::Device(slopes.into_iter().enumerate().map(of_latent).collect()));
+        }
+        let each = each.into_iter().map(to_f64).collect::<Result<Vec<_>>>()?;
+        let of_latent = |(l, slopes)| sums(&each[usize::min(l, each.len() - 1)], slopes);
+        Ok(NaturalSums::Host(slopes.iter().enumerate().flat_map(of_latent).collect()))
+    }
+
+    fn natural_move(
+        &mut self,
+        #[cfg_attr(not(feature = "gpu"), expect(unused_variables))] compute: Compute,
+        sums: &NaturalSums,
+        rate: f64,
+    ) -> Result<()> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
+        }
+        #[cfg(feature = "gpu")]
+        if let NaturalSums::Device(sums) = sums
+            && let scope = Scope::new(compute)?
+            && self.variational.iter().all(|q| on_device::factorises(&scope, q.mean.len()))
+        {
+            let moved = self.variational.iter().zip(sums).map(|(q, sums)| on_device::moved(&scope, sums, q, rate));
+            let moved = moved.collect::<Result<Vec<_>>>()?;
+            self.variational.iter_mut().zip(moved).for_each(|(q, (mean, root))| q.set_packed(&mean, &root));
+            return Ok(());
+        }
+        let sums = match sums {
+            NaturalSums::Host(sums) => sums,
+            device => &device.clone().numbers()?,
+        };
+        let moved = self.stepped(sums, rate, None)?;
+        self.variational.iter_mut().zip(moved).for_each(|(q, (mean, root))| q.set(&mean, &root));
+        Ok(())
+    }
+}
 
 /// Slopes of the data term of the loss in the means and in the variances of f, `[b]` each.
 pub type LatentSlopes = (Vec<f64>, Vec<f64>);
 
 /// The slopes of `−scale Σ E[ln p(y_i | f_i)]` at marginals `[L, b]`, one pair for each latent function.
-pub fn slopes(
+fn slopes(
     likelihood: &dyn Likelihood,
     mean: Tensor<2>,
     variance: Tensor<2>,
     batch: &Batch,
 ) -> Result<Vec<LatentSlopes>> {
     let [latents, b] = mean.dims();
-    let (mean, variance, y) = (to_f64(mean)?, to_f64(variance)?, to_f64(batch.y.clone())?);
-    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-    let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-    likelihood.check(targets, None)?;
-    let rows: Vec<_> = targets.rows(likelihood.auxiliary()).collect();
-    let own = likelihood.parameters().iter().map(|(_, p)| p.len()).sum();
-    let records = expected::records(&*likelihood.density(), &rows, own, &mean, &variance);
-    let record = |i: usize| &records[i * (1 + 2 * latents + own)..];
+    let rows = RowDensities::new(likelihood, &batch.y, batch.auxiliary.as_ref())?;
+    let records = rows.records(&to_f64(mean)?, &to_f64(variance)?);
+    let record = |i: usize| &records[i * (1 + 2 * latents + rows.own)..];
     let column = |at: usize| (0..b).map(|i| -batch.scale * record(i)[at]).collect();
     Ok((0..latents).map(|l| (column(1 + l), column(1 + latents + l))).collect())
 }
 
 /// The sums over rows that a step needs: 2A diag(v̄)Aᵀ `[m, m]`, then A m̄ `[m]`, for A `[m, b]`.
-pub fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
+fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
     let b = in_mean.len();
     let m = a.len() / b;
     let mut scaled = a.to_vec();
@@ -69,7 +167,7 @@ fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
 
 /// The mean and the lower root of N(μ, R Rᵀ) after a step of length `rate`. `sums` are the [sums] over the rows; the
 /// prior is N(0, I) if none is given.
-pub fn step(
+fn step(
     sums: &[f64],
     (mean, root): (Vec<f64>, Vec<f64>),
     rate: f64,

@@ -1,11 +1,12 @@
 //! More rows for a variational GP without another training of its hyperparameters.
 
 use super::Svgp;
-use super::natural::{self, Natural};
+use super::natural::Natural;
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::likelihoods::Targets;
 use crate::models::Observations;
+use crate::models::minibatch::SumOverRows;
 use crate::models::variational::Variational;
 use crate::scope::Scope;
 
@@ -24,8 +25,8 @@ impl Svgp {
     /// inducing inputs, the new ones included.
     ///
     /// # Errors
-    /// [`Error::Usage`] for diagonal covariances of q; [`Error::Shape`] for other columns, [`Error::Data`] for targets
-    /// that the likelihood does not take; what factorisations report.
+    /// [`Usage`](crate::Error::Usage) for diagonal covariances of q, [`Shape`](crate::Error::Shape) for other columns,
+    /// [`Data`](crate::Error::Data) for targets that the likelihood does not take; what factorisations report.
     pub fn updated(&self, compute: Compute, more: &Observations) -> Result<Self> {
         self.likelihood.check(Targets { y: &more.y, auxiliary: more.auxiliary.as_deref() }, None)?;
         let mut model = self.clone();
@@ -40,18 +41,13 @@ impl Svgp {
         let (steps, rate) = if self.likelihood.noise().is_some() { (1, 1.0) } else { (STEPS, RATE) };
         for _ in 0..steps {
             let sums = model.natural_sums(compute, &batch)?.numbers()?;
-            let (mut rest, mut moved) = (&sums[..], 0.0_f64);
-            for (q, prior) in model.variational.iter_mut().zip(&priors) {
-                let m = q.mean.len();
-                let missing = || Error::shape("sums over rows", (m * m + m).to_string(), "fewer");
-                let (own, others) = rest.split_at_checked(m * m + m).ok_or_else(missing)?;
-                rest = others;
-                let before = q.mean.internal();
-                let (mean, root) = natural::step(own, (before.clone(), q.lower()?), rate, Some(prior))?;
-                moved = mean.iter().zip(&before).fold(moved, |most, (new, old)| most.max((new - old).abs()));
+            let (stepped, mut farthest) = (model.stepped(&sums, rate, Some(&priors))?, 0.0_f64);
+            for (q, (mean, root)) in model.variational.iter_mut().zip(stepped) {
+                let moves = mean.iter().zip(q.mean.raw()).map(|(new, old)| (new - old).abs());
+                farthest = moves.fold(farthest, f64::max);
                 q.set(&mean, &root);
             }
-            if moved < SETTLED {
+            if farthest < SETTLED {
                 break;
             }
         }

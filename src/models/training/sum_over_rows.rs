@@ -34,9 +34,11 @@ impl NaturalSums {
 
 /// A model whose objective is a sum over rows, times the batch's scale, plus a term without data.
 pub trait SumOverRows: GpModel {
-    /// Whether the parameter with this path is variational. Variational parameters may have a learning rate of their
-    /// own.
-    fn is_variational(&self, path: &str) -> bool;
+    /// Whether the parameter with this path is variational; by default if the path says so. Variational parameters may
+    /// have a learning rate of their own.
+    fn is_variational(&self, path: &str) -> bool {
+        path.starts_with("variational")
+    }
 
     /// What can be found once for all rows and used for many steps, such as the neighbours of each row. Nothing by
     /// default.

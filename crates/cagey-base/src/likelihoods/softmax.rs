@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::correlated::{self, Points};
+use super::correlated::{Averaged, Points, probabilities};
 use super::density::{Density, Marginal, Slopes, Support, by_marginals};
 use super::formula::Formula;
 use super::shares::{Averages, averages};
@@ -17,14 +17,11 @@ pub struct Shares {
     points: Points,
 }
 
-/// Averages over correlated latent functions for training, which needs more than this crate has; and faster ones for
+/// Averages over correlated latent functions for training, which needs more than this crate has; and a faster lattice for
 /// predictions.
-pub trait Joint: std::fmt::Debug + Send + Sync {
+pub trait Joint: Averaged + std::fmt::Debug + Send + Sync {
     /// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])`.
     fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum;
-
-    /// `E[softmax(f)]`.
-    fn probabilities(&self, mean: &[f64], covariance: &[f64]) -> Vec<f64>;
 }
 
 /// The average of `ln Σ exp(f)`.
@@ -160,10 +157,11 @@ impl Density for Shares {
     }
 
     fn joint_probabilities(&self, mean: &[f64], covariance: &[f64]) -> Option<Vec<f64>> {
-        Some(match &self.joint {
-            Some(joint) => joint.probabilities(mean, covariance),
-            None => correlated::probabilities(mean, covariance, &self.points),
-        })
+        let lattice: &dyn Averaged = match &self.joint {
+            Some(joint) => &**joint,
+            None => &self.points,
+        };
+        Some(probabilities(mean, covariance, lattice))
     }
 }
 
