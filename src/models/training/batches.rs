@@ -76,6 +76,14 @@ impl Minibatches {
     }
 }
 
+/// Refuses batches without rows.
+pub(super) fn some_rows(data: &dyn Rows, size: usize) -> Result<()> {
+    match size.min(data.count()) {
+        0 => Err(Error::Usage("minibatches need at least one row".into())),
+        _ => Ok(()),
+    }
+}
+
 /// The order of the rows in an epoch, determined by the seed.
 #[derive(Debug, Default)]
 pub(super) struct Order(Option<(usize, Vec<usize>)>);
