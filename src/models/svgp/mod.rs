@@ -1,7 +1,6 @@
 //! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational
 //! Gaussian process classification*): any likelihood, minibatches, several latent functions.
 
-mod model;
 mod natural;
 #[cfg(feature = "gpu")]
 mod on_device;
@@ -9,6 +8,8 @@ mod online;
 mod options;
 mod posterior;
 mod together;
+
+use std::time::Instant;
 
 use burn::tensor::Tensor;
 pub use options::SvgpOptions;
@@ -19,16 +20,20 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
-use crate::models::posterior::VARIANCE_FLOOR;
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::minibatch::{self, Minibatches, SumOverRows};
+use crate::models::posterior::{Posterior, VARIANCE_FLOOR};
+use crate::models::prior::Prior;
 use crate::models::process::Process;
+use crate::models::start::start_all;
 use crate::models::variational::{Covariance, Variational};
 use crate::models::whitened::{Root, WhitenedPosterior};
-use crate::models::{Batch, Model};
+use crate::models::{Batch, Model, Observations, fit};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::Scope;
 use crate::solvers::blocks::transposed;
-use crate::train::Evaluation;
+use crate::train::{Evaluation, Observer, Outcome};
 
 /// A variational GP: latent functions with inducing values, and a likelihood of the targets given the latent functions.
 ///
@@ -178,7 +183,7 @@ impl Svgp {
             let z = (process.inducing.internal(), process.d());
             Ok(WhitenedPosterior::new(process.prior.clone(), compute, z, lower, mean, root))
         });
-        Ok(SvgpPosterior::new(latents.collect::<Result<_>>()?))
+        Ok(SvgpPosterior { latents: latents.collect::<Result<_>>()? })
     }
 
     /// Whether the parameter with this path belongs to q.
@@ -205,6 +210,63 @@ impl Model for Svgp {
 
     fn together(&self, compute: Compute, batch: &Batch) -> Option<Result<Evaluation>> {
         self.with_others(compute, batch)
+    }
+}
+
+impl GpModel for Svgp {
+    fn title(&self) -> String {
+        let (m, likelihood) = (self.processes[0].len(), self.likelihood.text());
+        format!("Variational Gaussian process with {m} inducing inputs, likelihood {likelihood}")
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.processes[0].prior
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.processes.iter().map(|process| &process.prior).collect()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        for process in &mut self.processes {
+            process.set_units(&units.input_mean, &units.input_sd);
+        }
+        let priors = self.processes.iter_mut().map(|process| &mut process.prior);
+        start_all(&mut *self.likelihood, priors, data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (m, latents) = (self.processes[0].len() as f64, self.variational.len() as f64);
+        size.data(compute) + 8.0 * (latents * 6.0 * m * m + 6.0 * m * size.batch as f64)
+    }
+
+    fn seconds(&self, compute: Compute, rows: &Observations, batches: Option<&Minibatches>) -> Result<f64> {
+        let seconds = fit::seconds(self, compute, rows)?;
+        let Some(rate) = batches.and_then(|batches| batches.natural) else { return Ok(seconds) };
+        let (mut model, start) = (self.clone(), Instant::now());
+        // A step that fails because it is too long takes as much time.
+        let _ = model.natural_step(compute, &rows.batch(&Scope::new(compute)?), rate);
+        Ok(seconds + start.elapsed().as_secs_f64())
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        minibatch::train(self, training, observers)
+    }
+
+    fn sum_over_rows(&self) -> Option<&dyn SumOverRows> {
+        Some(self)
+    }
+
+    fn updated(&self, compute: Compute, _data: &Observations, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+        Ok(Some(Box::new(Self::updated(self, compute, more)?)))
+    }
+
+    fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute)?))
     }
 }
 

@@ -82,25 +82,19 @@ pub trait Real:
     /// `ln Γ(self)` for positive numbers.
     #[inline(always)]
     fn ln_gamma(self) -> Self {
-        self.smooth(|x, order| {
-            let of = |at: usize, derivative: fn(f64) -> f64| if order >= at { derivative(x) } else { 0.0 };
-            [ln_gamma(x), of(1, digamma), of(2, trigamma), of(3, tetragamma)]
-        })
+        self.smooth(|x, order| up_to(order, x, [ln_gamma, digamma, trigamma, tetragamma]))
     }
 
     /// `ψ(self)`, the slope of [`ln_gamma`](Self::ln_gamma).
     #[inline(always)]
     fn digamma(self) -> Self {
-        self.smooth(|x, order| {
-            let of = |at: usize, derivative: fn(f64) -> f64| if order >= at { derivative(x) } else { 0.0 };
-            [digamma(x), of(1, trigamma), of(2, tetragamma), 0.0]
-        })
+        self.smooth(|x, order| up_to(order, x, [digamma, trigamma, tetragamma, |_| 0.0]))
     }
 
     /// `ψ'(self)`; only its first derivative is known.
     #[inline(always)]
     fn trigamma(self) -> Self {
-        self.smooth(|x, order| [trigamma(x), if order > 0 { tetragamma(x) } else { 0.0 }, 0.0, 0.0])
+        self.smooth(|x, order| up_to(order, x, [trigamma, tetragamma, |_| 0.0, |_| 0.0]))
     }
 
     /// `ln Φ(self)`, with Φ the standard normal distribution function.
@@ -111,6 +105,12 @@ pub trait Real:
             [value, r, -r * (z + r), r * ((z + r) * (z + 2.0 * r) - 1.0)]
         })
     }
+}
+
+/// A function and those of its derivatives that count.
+#[inline(always)]
+fn up_to(order: usize, x: f64, of: [fn(f64) -> f64; 4]) -> [f64; 4] {
+    std::array::from_fn(|at| if at <= order { of[at](x) } else { 0.0 })
 }
 
 /// The logistic function and its first three derivatives.
