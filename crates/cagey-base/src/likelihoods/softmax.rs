@@ -85,14 +85,13 @@ impl Density for Shares {
             for b in 0..n {
                 hessian[a * n + b] = gradient[a] * gradient[b];
             }
-            // π(1 − π) from the shares of the other classes, which keep their digits as π approaches 1.
-            let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != a).map(|(_, p)| p).sum();
-            hessian[a * n + a] = -gradient[a] * others;
+            // π(1 − π) from the shares of the other classes.
+            hessian[a * n + a] = -gradient[a] * others(gradient, a);
         }
         let class = row.y as usize;
-        let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum();
+        let missing = others(gradient, class);
         gradient.iter_mut().for_each(|g| *g = -*g);
-        gradient[class] = others;
+        gradient[class] = missing;
         Density::log_density(self, row, f)
     }
 
@@ -165,6 +164,11 @@ impl Density for Shares {
     }
 }
 
+/// The share of all other classes, which keeps its digits as that of a class approaches 1.
+pub(super) fn others(p: &[f64], class: usize) -> f64 {
+    p.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum()
+}
+
 fn shares(f: &[f64]) -> Vec<f64> {
     let mut shares = f.to_vec();
     normalise(&mut shares);
@@ -172,11 +176,12 @@ fn shares(f: &[f64]) -> Vec<f64> {
 }
 
 /// Mean and variance of the class codes.
-fn moments(p: &[f64]) -> (f64, f64) {
+pub(super) fn moments(p: &[f64]) -> (f64, f64) {
     let mean: f64 = p.iter().enumerate().map(|(c, p)| c as f64 * p).sum();
     (mean, p.iter().enumerate().map(|(c, p)| (c as f64 - mean).powi(2) * p).sum())
 }
 
-fn up_to(p: &[f64], y: f64) -> f64 {
+/// The probability of the classes up to a code.
+pub(super) fn up_to(p: &[f64], y: f64) -> f64 {
     p.iter().enumerate().filter(|(c, _)| *c as f64 <= y).map(|(_, p)| p).sum::<f64>().min(1.0)
 }
