@@ -23,10 +23,7 @@ crate::parameters!(Bernoulli {});
 
 impl Likelihood for Bernoulli {
     fn text(&self) -> String {
-        match self.link {
-            BernoulliLink::Logit => "bernoulli(logit)".into(),
-            BernoulliLink::Probit => "bernoulli(probit)".into(),
-        }
+        self.link.text()
     }
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {

@@ -66,10 +66,7 @@ crate::parameters!(Poisson {});
 
 impl Likelihood for Poisson {
     fn text(&self) -> String {
-        match self.link {
-            RateLink::Exp => "poisson(exp)".into(),
-            RateLink::Softplus => "poisson(softplus)".into(),
-        }
+        self.link.text()
     }
 
     fn auxiliary(&self) -> Auxiliary {

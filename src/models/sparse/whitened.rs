@@ -180,24 +180,15 @@ impl WhitenedPosterior {
         Served::latents(latents, arrays)
     }
 
-    /// Rᵀa.
-    fn spread(&self, a: &[f64]) -> Vec<f64> {
-        let m = self.whitened.len();
-        let rows = a.len() / m;
-        let mut out = vec![0.0; a.len()];
-        match &self.root {
-            Root::Lower(root) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
-            Root::Upper(root) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
-        }
-        out
-    }
-
-    /// R z for `z [m, t]`.
-    fn drawn(&self, z: &[f64], t: usize) -> Vec<f64> {
-        let (m, mut out) = (self.whitened.len(), vec![0.0; z.len()]);
-        match &self.root {
-            Root::Lower(root) => triangular::upper(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
-            Root::Upper(root) => triangular::lower(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
+    /// Rᵀ times columns `[m, t]`, or R times them.
+    fn spread(&self, x: &[f64], transposed: bool) -> Vec<f64> {
+        let (m, mut out) = (self.whitened.len(), vec![0.0; x.len()]);
+        let (Root::Lower(root) | Root::Upper(root)) = &self.root;
+        let root = if transposed { view(root, m).transpose() } else { view(root, m) };
+        let (to, x) = (view_mut(&mut out, x.len() / m), view(x, x.len() / m));
+        match matches!(self.root, Root::Lower(_)) != transposed {
+            true => triangular::lower(to, root, x),
+            false => triangular::upper(to, root, x),
         }
         out
     }
@@ -262,7 +253,7 @@ impl WhitenedPosterior {
     fn by_root(&self, x: &[f64]) -> Result<(Explained, Vec<f64>)> {
         let (scope, points, prior) = self.points(x)?;
         let (a, mean) = self.projected(&scope, &points)?;
-        let spread = column_squares(&self.spread(&a), prior.len());
+        let spread = column_squares(&self.spread(&a, false), prior.len());
         let explained = column_squares(&a, prior.len()).iter().zip(&spread).map(|(a, left)| a - left).collect();
         Ok((Explained { mean, prior, explained }, spread))
     }
@@ -292,9 +283,9 @@ impl Explains for WhitenedPosterior {
     fn explain(&self, k: &mut [f64], t: usize, squares: Squares) -> Result<Vec<f64>> {
         let lower = view(&self.lower, self.whitened.len());
         solve::lower(lower, view_mut(k, t));
-        let spread = self.spread(k);
+        let spread = self.spread(k, false);
         let values = squares(k, t).iter().zip(squares(&spread, t)).map(|(a, s)| a - s).collect();
-        k.iter_mut().zip(self.drawn(&spread, t)).for_each(|(a, b)| *a -= b);
+        k.iter_mut().zip(self.spread(&spread, true)).for_each(|(a, b)| *a -= b);
         solve::upper(lower.transpose(), view_mut(k, t));
         Ok(values)
     }
@@ -319,7 +310,7 @@ impl Pathwise for WhitenedPosterior {
         let (count, lower) = (samples.len() / m, view(&self.lower, m));
         solve::lower(lower, view_mut(&mut samples, count));
         let z: Vec<f64> = (0..samples.len()).map(|_| normal()).collect();
-        let drawn = self.drawn(&z, count);
+        let drawn = self.spread(&z, true);
         for (at, (value, drawn)) in samples.iter_mut().zip(drawn).enumerate() {
             *value = self.whitened[at / count] + drawn - *value;
         }
@@ -385,7 +376,7 @@ impl Posterior for WhitenedPosterior {
         let (a, mean) = self.projected(&scope, &points)?;
         let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &a, rows);
-        let spread = self.spread(&a);
+        let spread = self.spread(&a, false);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
         crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })

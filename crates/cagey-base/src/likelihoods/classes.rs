@@ -18,6 +18,16 @@ pub enum BernoulliLink {
     Probit,
 }
 
+impl BernoulliLink {
+    /// The text of the likelihood with this link.
+    pub fn text(self) -> String {
+        match self {
+            Self::Logit => "bernoulli(logit)".into(),
+            Self::Probit => "bernoulli(probit)".into(),
+        }
+    }
+}
+
 /// +1 for class 1, −1 for class 0.
 fn sign(y: f64) -> f64 {
     if y > 0.5 { 1.0 } else { -1.0 }
@@ -53,10 +63,7 @@ impl Formula for Labels {
 
 impl Density for Labels {
     fn built_in(&self) -> Option<String> {
-        Some(match self.link {
-            BernoulliLink::Logit => "bernoulli(logit)".into(),
-            BernoulliLink::Probit => "bernoulli(probit)".into(),
-        })
+        Some(self.link.text())
     }
 
     fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {

@@ -72,6 +72,16 @@ pub enum RateLink {
     Softplus,
 }
 
+impl RateLink {
+    /// The text of the likelihood with this link.
+    pub fn text(self) -> String {
+        match self {
+            Self::Exp => "poisson(exp)".into(),
+            Self::Softplus => "poisson(softplus)".into(),
+        }
+    }
+}
+
 /// Draws a count at a rate. Above the sampler's largest rate it uses the normal approximation.
 fn draw(rate: f64, rng: &mut dyn Rng) -> f64 {
     match rand_distr::Poisson::new(rate) {
@@ -111,10 +121,7 @@ impl Formula for Counts {
 
 impl Density for Counts {
     fn built_in(&self) -> Option<String> {
-        Some(match self.link {
-            RateLink::Exp => "poisson(exp)".into(),
-            RateLink::Softplus => "poisson(softplus)".into(),
-        })
+        Some(self.link.text())
     }
 
     /// With the exponential, `y (m + ln e) − e exp(m + v/2) − ln y!` for the exposure `e`.
