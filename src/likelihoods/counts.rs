@@ -16,7 +16,8 @@ fn rate(targets: Targets) -> f64 {
     f64::max(events, 0.5) / f64::max(exposure, f64::MIN_POSITIVE)
 }
 
-/// Numbers of successes among trials: y ~ Binomial(trials, 1/(1 + e⁻ᶠ)). The auxiliary column has the numbers of trials.
+/// Numbers of successes among trials: y ~ Binomial(trials, 1/(1 + e⁻ᶠ)). The auxiliary column has the numbers of
+/// trials.
 #[derive(Debug, Clone)]
 pub struct Binomial;
 

@@ -97,7 +97,8 @@ pub(super) fn warnings(support: Support, y: &[f64]) -> Vec<String> {
                 return vec!["all targets are of one class: there is nothing to learn; check the target column".into()];
             }
             let text = format!(
-                "no target is of class {}: nothing can be learned about it; check the target column or use fewer classes",
+                "no target is of class {}: nothing can be learned about it; check the target column or use fewer \
+                 classes",
                 missing.join(", ")
             );
             if missing.is_empty() { Vec::new() } else { vec![text] }

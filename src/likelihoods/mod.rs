@@ -15,7 +15,6 @@ mod correlated;
 mod counts;
 mod curvature;
 mod custom;
-mod difficulty;
 pub(crate) mod expected;
 pub mod infer;
 mod lattice;
@@ -23,7 +22,6 @@ mod level;
 mod positive;
 mod real;
 pub mod registry;
-mod shift;
 
 use std::sync::Arc;
 

@@ -45,8 +45,8 @@ impl Likelihood for Gamma {
     }
 }
 
-/// Positive targets with a standard deviation equal to the mean, such as waiting times: the gamma distribution with shape
-/// 1.
+/// Positive targets with a standard deviation equal to the mean, such as waiting times: the gamma distribution with
+/// shape 1.
 #[derive(Debug, Clone)]
 pub struct Exponential;
 

@@ -28,8 +28,8 @@ fn start(noise: &mut Parameter, targets: Targets) -> f64 {
     level(targets.y)
 }
 
-/// y = f(x) + ε, ε ~ N(0, σ² + known variance of the row): Gaussian noise with a learned variance, plus a known variance
-/// for each row if there is one.
+/// y = f(x) + ε, ε ~ N(0, σ² + known variance of the row): Gaussian noise with a learned variance, plus a known
+/// variance for each row if there is one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gaussian {
     /// σ², never below a millionth of the target's variance.

@@ -17,8 +17,8 @@ pub struct Shares {
     points: Points,
 }
 
-/// Averages over correlated latent functions for training, which needs more than this crate has; and a faster lattice for
-/// predictions.
+/// Averages over correlated latent functions for training, which needs more than this crate has; and a faster lattice
+/// for predictions.
 pub trait Joint: Averaged + std::fmt::Debug + Send + Sync {
     /// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])`.
     fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum;

@@ -125,8 +125,8 @@ struct Leg {
     seconds: f64,
 }
 
-/// A start with the result of its short training. If the best one of a race on some of the rows has a lower loss than the
-/// training at its end, the training should begin again from there.
+/// A start with the result of its short training. If the best one of a race on some of the rows has a lower loss than
+/// the training at its end, the training should begin again from there.
 pub struct Fallback {
     name: &'static str,
     model: Box<dyn GpModel>,
