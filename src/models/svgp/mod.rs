@@ -4,7 +4,6 @@
 mod natural;
 #[cfg(feature = "gpu")]
 mod on_device;
-mod online;
 mod options;
 mod posterior;
 mod together;

@@ -1,4 +1,5 @@
-//! Natural-gradient steps for a normal distribution of whitened inducing values.
+//! Natural-gradient steps for a normal distribution of whitened inducing values, and more rows by such steps without
+//! another training of hyperparameters.
 
 use burn::tensor::Tensor;
 
@@ -7,14 +8,21 @@ use super::on_device;
 use super::{Covariances, Svgp, matrices};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Likelihood;
 use crate::likelihoods::expected::RowDensities;
+use crate::likelihoods::{Likelihood, Targets};
 use crate::linalg::dense::{inverse, product, transpose, view, view_mut};
 use crate::linalg::{Factor, cholesky, solve_lower};
-use crate::models::Batch;
 use crate::models::minibatch::{NaturalSums, SumOverRows};
 use crate::models::variational::Variational;
+use crate::models::{Batch, Observations};
 use crate::scope::{Scope, to_f64};
+
+/// Natural steps for targets that are not Gaussian, and their length. Errors halve with each.
+const STEPS: usize = 50;
+const RATE: f64 = 0.5;
+
+/// The most that a mean still moves once it has settled, in units of the prior standard deviation.
+const SETTLED: f64 = 1e-9;
 
 impl Svgp {
     /// Takes a step of length `rate` in (0, 1] along the natural gradient of q, for all latent functions at once
@@ -31,14 +39,45 @@ impl Svgp {
         self.natural_move(compute, &sums, rate)
     }
 
+    /// The model given more rows: q(u) so far is the prior of natural steps for these rows alone, so the earlier rows
+    /// are not needed (as Bui et al. 2017, *Streaming sparse Gaussian process approximations*, with fixed
+    /// hyperparameters). The new rows become inducing inputs themselves, so that nothing they say is lost; q of their
+    /// values starts at what q says of them. With Gaussian targets the result is q conditioned on the rows. O(m³) for m
+    /// inducing inputs, the new ones included.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for diagonal covariances of q, [`Error::Shape`] for other columns,
+    /// [`Error::Data`] for targets that the likelihood does not take; what factorisations report.
+    pub fn updated(&self, compute: Compute, more: &Observations) -> Result<Self> {
+        self.likelihood.check(Targets { y: &more.y, auxiliary: more.auxiliary.as_deref() }, None)?;
+        let mut model = self.clone();
+        let added = model.processes.iter_mut().map(|process| process.extend(&more.x, more.d));
+        let added = added.collect::<Result<Vec<_>>>()?;
+        for (l, q) in model.variational.iter_mut().enumerate() {
+            q.extend(added[l.min(added.len() - 1)])?;
+        }
+        let prior = |q: &Variational| Ok(Natural::of(&q.mean.internal(), q.lower()?));
+        let priors = model.variational.iter().map(prior).collect::<Result<Vec<_>>>()?;
+        let batch = more.batch(&Scope::new(compute)?);
+        let (steps, rate) = if self.likelihood.noise().is_some() { (1, 1.0) } else { (STEPS, RATE) };
+        for _ in 0..steps {
+            let sums = model.natural_sums(compute, &batch)?.numbers()?;
+            let (stepped, mut farthest) = (model.stepped(&sums, rate, Some(&priors))?, 0.0_f64);
+            for (q, (mean, root)) in model.variational.iter_mut().zip(stepped) {
+                let moves = mean.iter().zip(q.mean.raw()).map(|(new, old)| (new - old).abs());
+                farthest = moves.fold(farthest, f64::max);
+                q.set(&mean, &root);
+            }
+            if farthest < SETTLED {
+                break;
+            }
+        }
+        Ok(model)
+    }
+
     /// The mean and the lower root of each q after a step from the sums of all. The priors are N(0, I) if none are
     /// given.
-    pub(super) fn stepped(
-        &self,
-        sums: &[f64],
-        rate: f64,
-        priors: Option<&[Natural]>,
-    ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+    fn stepped(&self, sums: &[f64], rate: f64, priors: Option<&[Natural]>) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let mut rest = sums;
         let of_latent = |(l, q): (usize, &Variational)| {
             let m = q.mean.len();
@@ -147,14 +186,14 @@ fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
 
 /// A normal distribution N(μ, S) as S⁻¹ `[m, m]` and S⁻¹μ `[m]`.
 #[derive(Debug)]
-pub struct Natural {
+struct Natural {
     precision: Vec<f64>,
     shifted: Vec<f64>,
 }
 
 impl Natural {
     /// That of N(μ, R Rᵀ).
-    pub fn of(mean: &[f64], mut root: Vec<f64>) -> Self {
+    fn of(mean: &[f64], mut root: Vec<f64>) -> Self {
         inverse::from_factor(view_mut(&mut root, mean.len()));
         let shifted = times(&root, mean);
         Self { precision: root, shifted }

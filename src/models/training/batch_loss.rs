@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::batches::{Minibatches, Order, Rows, some_rows};
+use super::batches::{Minibatches, NaturalSums, Order, Rows, SumOverRows, some_rows};
 use super::fit::{add_priors, evaluate_for, groups, put_raw};
-use super::sum_over_rows::{NaturalSums, SumOverRows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
