@@ -172,7 +172,8 @@ impl GpModel for LabelRegression {
     }
 
     fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
-        fit::seconds(self, compute, &*self.some(rows, self.subset)?)
+        let some = self.some(rows, self.subset)?;
+        fit::seconds(self, compute, &some)
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
