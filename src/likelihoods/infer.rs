@@ -38,47 +38,37 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Labels([only]) => Err(Error::Data(format!(
             "target `{target}` has the single class `{only}`: there is nothing to learn; check the column"
         ))),
-        Sight::Labels([first, second]) => {
-            let sentence = format!(
+        Sight::Labels([first, second]) => found(
+            "bernoulli(logit)",
+            format!(
                 "has the two classes `{first}` and `{second}`: classification with the bernoulli(logit) likelihood"
-            );
-            found("bernoulli(logit)", sentence)
-        }
+            ),
+        ),
         Sight::Labels(labels) => {
             let m = labels.len();
-            let sentence = format!(
-                "has {m} classes: classification with the softmax likelihood; for ordered classes choose \
-                 ordinal"
-            );
-            found(&format!("softmax({m})"), sentence)
+            let sentence = "classification with the softmax likelihood; for ordered classes choose ordinal";
+            found(&format!("softmax({m})"), format!("has {m} classes: {sentence}"))
         }
-        Sight::Numbers(y) if y.iter().all(|y| *y == 0.0 || *y == 1.0) && y.iter().any(|v| *v != y[0]) => {
-            found("bernoulli(logit)", "is 0 or 1: classification with the bernoulli(logit) likelihood".into())
-        }
-        Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
-            let [a, b] = two_values(y).unwrap_or_default().map(shown);
-            let sentence = format!(
-                "is {a} or {b}: regression with the gaussian likelihood; if they are classes, \
-                 choose bernoulli"
-            );
+        Sight::Numbers(y) => {
+            let ends = (f64::INFINITY, f64::NEG_INFINITY);
+            let (least, largest) = y.iter().fold(ends, |(least, largest), y| (least.min(*y), largest.max(*y)));
+            let [a, b] = [least, largest].map(shown);
+            let two = least < largest && y.iter().all(|y| *y == least || *y == largest);
+            if two && least == 0.0 && largest == 1.0 {
+                let sentence = "is 0 or 1: classification with the bernoulli(logit) likelihood";
+                return found("bernoulli(logit)", sentence.into());
+            }
+            let sentence = if two {
+                format!("is {a} or {b}: regression with the gaussian likelihood; if they are classes, choose bernoulli")
+            } else if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) {
+                format!(
+                    "holds whole numbers from {a} to {b}: regression with the gaussian likelihood; if they are counts, \
+                     poisson or negative-binomial fits better, if they are codes of classes, softmax"
+                )
+            } else {
+                "holds numbers: regression with the gaussian likelihood".into()
+            };
             found("gaussian", sentence)
         }
-        Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
-            let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
-            let sentence = format!(
-                "holds whole numbers from {} to {}: regression with the gaussian likelihood; if they are counts, \
-                 poisson or negative-binomial fits better, if they are codes of classes, softmax",
-                shown(least),
-                shown(largest)
-            );
-            found("gaussian", sentence)
-        }
-        Sight::Numbers(_) => found("gaussian", "holds numbers: regression with the gaussian likelihood".into()),
     }
-}
-
-/// The smallest and the largest number, if all numbers are one of these two.
-fn two_values(y: &[f64]) -> Option<[f64; 2]> {
-    let (least, largest) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
-    y.iter().all(|y| *y == least || *y == largest).then_some([least, largest])
 }

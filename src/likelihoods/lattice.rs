@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use cagey_base::likelihoods::correlated::{Averaged, LARGEST, normals};
 
-use super::difficulty::Difficulty;
+use super::correlated::Difficulty;
 use crate::arithmetic::Arithmetic;
 use crate::products::lanes::{Chains, Lanes, Number, Work};
 

@@ -1,8 +1,18 @@
-//! Starting values and checks that follow from a density.
+//! Starting values, checks and warnings that follow from targets and the support of a density.
 
-use super::Row;
-use super::{Density, Support};
-use super::{class_problem, count_problem, positive_problem};
+use super::{Density, Row, Support};
+
+/// The mean of targets.
+pub(super) fn level(y: &[f64]) -> f64 {
+    y.iter().sum::<f64>() / y.len().max(1) as f64
+}
+
+/// The variance of targets, 1 for constant ones.
+pub(super) fn spread(y: &[f64]) -> f64 {
+    let centre = level(y);
+    let variance = y.iter().map(|y| (y - centre).powi(2)).sum::<f64>() / y.len().max(1) as f64;
+    if variance > 0.0 { variance } else { 1.0 }
+}
 
 /// Rows that are enough for a level.
 const ROWS: usize = 1000;
@@ -42,15 +52,57 @@ pub(super) fn constant(density: &dyn Density, rows: impl Iterator<Item = Row> + 
     f
 }
 
-/// What is wrong with a target outside the support.
-pub(super) fn problem(support: Support, y: f64, name: &str) -> Result<(), String> {
-    match support {
-        Support::Positive => positive_problem(y, name),
-        Support::Counts(Some(last)) if y > last => {
-            Err(format!("exceeds {last}, the largest count of the {name} likelihood"))
+/// What is wrong with a target outside the support, and what to do about it.
+pub(super) fn problem(support: Support, y: f64, name: &str) -> String {
+    match (support, y) {
+        (Support::Positive, 0.0) => format!(
+            "is 0, but the {name} likelihood takes positive targets; move zeros to half the smallest value that can be \
+             measured, or leave such rows out"
+        ),
+        (Support::Positive, _) => {
+            format!("is negative, but the {name} likelihood takes positive targets; choose gaussian for such data")
         }
-        Support::Counts(_) => count_problem(y),
-        Support::Classes(classes) => class_problem(y, classes, name),
-        _ => Err(format!("is outside the range of the {name} likelihood, which lies strictly between 0 and 1")),
+        (Support::Counts(Some(last)), y) if y > last => {
+            format!("exceeds {last}, the largest count of the {name} likelihood")
+        }
+        (Support::Counts(_), y) if y < 0.0 => {
+            "is negative, but counts are 0, 1, 2, …; choose the gaussian likelihood for real targets".into()
+        }
+        (Support::Counts(_), _) => "is no whole number, but counts are 0, 1, 2, …; give rates as counts with an \
+                                    exposure column, or choose the gamma or gaussian likelihood"
+            .into(),
+        (Support::Classes(classes), y) => {
+            let advice = match (classes, y) {
+                (2, -1.0) => "code the classes -1 and 1 as 0 and 1",
+                (2, _) => "for more classes choose the softmax likelihood, for counts poisson",
+                _ => "code the classes in this way without gaps",
+            };
+            format!("is no class: the {name} likelihood takes 0 to {}; {advice}", classes - 1)
+        }
+        _ => format!("is outside the range of the {name} likelihood, which lies strictly between 0 and 1"),
+    }
+}
+
+/// Warns of classes without rows, and of counts that are all 0.
+pub(super) fn warnings(support: Support, y: &[f64]) -> Vec<String> {
+    match support {
+        Support::Counts(None) if y.iter().all(|y| *y == 0.0) => vec![format!(
+            "all {} counts are 0: only an upper limit of the rate can be learned; check the target column",
+            y.len()
+        )],
+        Support::Classes(classes) => {
+            let missing = (0..classes).filter(|c| !y.contains(&(*c as f64))).map(|c| c.to_string());
+            let missing: Vec<String> = missing.collect();
+            if missing.len() + 1 == classes {
+                return vec!["all targets are of one class: there is nothing to learn; check the target column".into()];
+            }
+            let text = format!(
+                "no target is of class {}: nothing can be learned about it; check the target column or use fewer \
+                 classes",
+                missing.join(", ")
+            );
+            if missing.is_empty() { Vec::new() } else { vec![text] }
+        }
+        _ => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Likelihoods: how observations scatter around the latent functions, one file for each.
+//! Likelihoods: how observations scatter around the latent functions, a file for each kind of target.
 //!
 //! A [`Likelihood`] holds parameters and knows which targets it takes. [`Likelihood::density`] freezes it into a
 //! [`Density`]. Its [`Formula`] is the log density of a row, written once; derivatives in `f` and in own parameters
@@ -10,54 +10,38 @@
 //! Classes are codes 0, 1, …; counts are whole numbers as f64. A row may have one number besides its target: a known
 //! noise variance, an exposure or a number of trials. [`Likelihood::auxiliary`] says which.
 
-mod bernoulli;
-mod beta;
-mod binomial;
+mod classes;
 mod correlated;
+mod counts;
 mod curvature;
 mod custom;
-mod difficulty;
 pub(crate) mod expected;
-mod gamma;
-mod gaussian;
-mod heteroscedastic;
 pub mod infer;
 mod lattice;
 mod level;
-mod negative_binomial;
-mod ordinal;
-mod poisson;
+mod positive;
+mod real;
 pub mod registry;
-mod shift;
-mod softmax;
-mod student_t;
 
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-pub use bernoulli::{Bernoulli, BernoulliLink};
-pub use beta::Beta;
-pub use binomial::Binomial;
 pub(crate) use cagey_base::likelihoods::deviance;
 pub use cagey_base::likelihoods::quadrature;
 pub use cagey_base::likelihoods::{
     Along, Auxiliary, Density, Derivatives, Formula, Marginal, Prediction, Row, Slopes, Support, Targets, tempered,
 };
+pub use classes::{Bernoulli, BernoulliLink, Ordinal, Softmax};
+pub use counts::{Binomial, NegativeBinomial, Poisson, RateLink};
 pub use curvature::Root;
 pub use custom::Custom;
-pub use gamma::{Exponential, Gamma};
-pub use gaussian::Gaussian;
-pub use heteroscedastic::Heteroscedastic;
-pub use negative_binomial::NegativeBinomial;
-pub use ordinal::Ordinal;
-pub use poisson::{Poisson, RateLink};
-pub use softmax::Softmax;
-pub use student_t::StudentT;
+pub use positive::{Beta, Exponential, Gamma};
+pub use real::{Gaussian, Heteroscedastic, StudentT};
 
 use crate::error::{Error, Result};
-use crate::params::Parameters;
-use crate::scope::{Scope, to_f64};
+use crate::params::{Parameters, Unit};
+use crate::scope::Scope;
 
 /// A conditional distribution of targets given latent functions, with its parameters.
 pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikelihood {
@@ -97,8 +81,13 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
         false
     }
 
-    /// Sets the unit of the target in the parameters, for [`scaled`](Self::scaled) likelihoods.
-    fn set_units(&mut self, _target_sd: f64) {}
+    /// Sets the unit of the target in the parameters, for [`scaled`](Self::scaled) likelihoods; by default in
+    /// variances.
+    fn set_units(&mut self, target_sd: f64) {
+        for (_, parameter) in self.parameters_mut().into_iter().filter(|(_, p)| p.unit == Unit::Variance) {
+            parameter.put_scale(vec![target_sd * target_sd; parameter.len()], 0.0);
+        }
+    }
 
     /// Says what is wrong with a target and what to do about it; by default, if it is outside the density's support.
     ///
@@ -110,12 +99,13 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
             return Ok(());
         }
         let text = self.text();
-        level::problem(support, row.y, text.split('(').next().unwrap_or(&text))
+        Err(level::problem(support, row.y, text.split('(').next().unwrap_or(&text)))
     }
 
-    /// Warnings about the targets as a whole, with advice.
-    fn warnings(&self, _targets: Targets) -> Vec<String> {
-        Vec::new()
+    /// Warnings about the targets as a whole, with advice; by default of classes without rows and of counts that are
+    /// all 0.
+    fn warnings(&self, targets: Targets) -> Vec<String> {
+        level::warnings(self.density().support(self.auxiliary().neutral()), targets.y)
     }
 
     /// Sets parameters that the user did not give to values that suit the targets. Returns the constant level `[L]` of
@@ -175,12 +165,7 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
             return Err(Error::shape(what, want, known.to_string()));
         }
         let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
-        let y = to_f64(y.clone())?;
-        let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        self.check(targets, None)?;
-        let rows = targets.rows(self.auxiliary()).collect();
-        expected::expected_log_density(self.density(), rows, mean, variance, own)
+        expected::RowDensities::new(self, y, auxiliary)?.expectations(mean, variance, own)
     }
 
     /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]` and this auxiliary
@@ -234,89 +219,4 @@ impl Clone for Box<dyn Likelihood> {
     fn clone(&self) -> Self {
         (**self).boxed()
     }
-}
-
-/// The mean of targets.
-fn level(y: &[f64]) -> f64 {
-    y.iter().sum::<f64>() / y.len().max(1) as f64
-}
-
-/// The variance of targets, 1 for constant ones.
-fn spread(y: &[f64]) -> f64 {
-    let centre = level(y);
-    let variance = y.iter().map(|y| (y - centre).powi(2)).sum::<f64>() / y.len().max(1) as f64;
-    if variance > 0.0 { variance } else { 1.0 }
-}
-
-/// The number of events per unit of exposure, never 0.
-fn rate_level(targets: Targets) -> f64 {
-    let rows = targets.rows(Auxiliary::Exposure);
-    let (events, exposure) = rows.fold((0.0, 0.0), |(y, e), row| (y + row.y, e + row.auxiliary));
-    f64::max(events, 0.5) / f64::max(exposure, f64::MIN_POSITIVE)
-}
-
-/// Warns if no count has an event.
-fn all_zero(targets: Targets) -> Vec<String> {
-    if targets.y.iter().any(|y| *y != 0.0) {
-        return Vec::new();
-    }
-    vec![format!(
-        "all {} counts are 0: only an upper limit of the rate can be learned; check the target column",
-        targets.y.len()
-    )]
-}
-
-/// Checks a count.
-fn count_problem(y: f64) -> std::result::Result<(), String> {
-    if y < 0.0 {
-        Err("is negative, but counts are 0, 1, 2, …; choose the gaussian likelihood for real targets".into())
-    } else if y.fract() != 0.0 {
-        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or \
-             choose the gamma or gaussian likelihood"
-            .into())
-    } else {
-        Ok(())
-    }
-}
-
-/// Checks a target that must be positive.
-fn positive_problem(y: f64, name: &str) -> std::result::Result<(), String> {
-    match y {
-        y if y > 0.0 => Ok(()),
-        0.0 => Err(format!(
-            "is 0, but the {name} likelihood takes positive targets; move zeros to half the smallest value that can be \
-             measured, or leave such rows out"
-        )),
-        _ => {
-            Err(format!("is negative, but the {name} likelihood takes positive targets; choose gaussian for such data"))
-        }
-    }
-}
-
-/// Warns of classes that do not occur in the targets.
-fn missing_classes(y: &[f64], classes: usize) -> Vec<String> {
-    let missing: Vec<String> = (0..classes).filter(|c| !y.contains(&(*c as f64))).map(|c| c.to_string()).collect();
-    match missing.as_slice() {
-        [] => Vec::new(),
-        _ if missing.len() + 1 == classes => {
-            vec!["all targets are of one class: there is nothing to learn; check the target column".into()]
-        }
-        _ => vec![format!(
-            "no target is of class {}: nothing can be learned about it; check the target column or use fewer classes",
-            missing.join(", ")
-        )],
-    }
-}
-
-/// Checks the code of a class.
-fn class_problem(y: f64, classes: usize, name: &str) -> std::result::Result<(), String> {
-    if y >= 0.0 && y < classes as f64 && y.fract() == 0.0 {
-        return Ok(());
-    }
-    let advice = match (classes, y) {
-        (2, -1.0) => "code the classes -1 and 1 as 0 and 1".to_string(),
-        (2, _) => "for more classes choose the softmax likelihood, for counts poisson".to_string(),
-        _ => "code the classes in this way without gaps".to_string(),
-    };
-    Err(format!("is no class: the {name} likelihood takes 0 to {}; {advice}", classes - 1))
 }

@@ -122,7 +122,7 @@ impl CgGp {
         }
         if !pivots.is_empty() {
             let r = pivots.len();
-            let points = rows_of(scope, &batch.x, pivots);
+            let points = batch.x.clone().select(0, scope.indices(pivots));
             let whole = self.prior.cross(scope, &batch.x, &points).matrix()?;
             let corner = self.prior.cross(scope, &points, &points).matrix()?;
             twice =
@@ -165,9 +165,4 @@ impl Control {
         product::set(view_mut(&mut pivotal, r), view(&m, r).transpose(), view(&cross, r), 1.0);
         Ok(Self { pivots, cross, pivotal, diagonal, white })
     }
-}
-
-/// The given rows of a matrix.
-fn rows_of(scope: &Scope, x: &Tensor<2>, rows: &[usize]) -> Tensor<2> {
-    x.clone().select(0, scope.indices(rows))
 }

@@ -16,6 +16,8 @@
 mod options;
 mod posterior;
 
+use std::borrow::Cow;
+
 use burn::tensor::Tensor;
 pub use options::LabelRegressionOptions;
 pub use posterior::LabelPosterior;
@@ -102,7 +104,7 @@ impl LabelRegression {
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K + σ²I cannot be factorised, and what the
     /// kernel reports.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<LabelPosterior> {
-        let data = self.some(&data, self.rows)?.unwrap_or(data);
+        let data = self.some(&data, self.rows)?.into_owned();
         let (scope, n) = (Scope::new(compute)?, data.n());
         let x = data.batch(&scope).x;
         let mut covariance = to_f64(self.prior.covariance(&scope, &x).matrix()?)?;
@@ -111,22 +113,22 @@ impl LabelRegression {
         let factor = Factor::new(covariance, "K + σ²I")?;
         let Labels { residuals: mut weights, levels, .. } = self.labels_of(&data.y);
         factor.solve(&mut weights)?;
-        Ok(LabelPosterior::new(self.clone(), compute, data, weights, levels))
+        Ok(LabelPosterior { model: self.clone(), compute, data, weights, levels })
     }
 
     fn labels_of(&self, y: &[f64]) -> Labels {
         Labels::new(y, self.likelihood.boxed().initialise(Targets { y, auxiliary: None }))
     }
 
-    /// So many of the rows, if they are more.
-    fn some(&self, data: &Observations, most: usize) -> Result<Option<Observations>> {
+    /// At most so many of the rows.
+    fn some<'a>(&self, data: &'a Observations, most: usize) -> Result<Cow<'a, Observations>> {
         if data.n() <= most {
-            return Ok(None);
+            return Ok(Cow::Borrowed(data));
         }
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let mut rows = index::sample(&mut rng, data.n(), most).into_vec();
         rows.sort_unstable();
-        Ok(Some(data.gather(&rows)?))
+        Ok(Cow::Owned(data.gather(&rows)?))
     }
 }
 
@@ -170,12 +172,13 @@ impl GpModel for LabelRegression {
     }
 
     fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
-        fit::seconds(self, compute, self.some(rows, self.subset)?.as_ref().unwrap_or(rows))
+        let some = self.some(rows, self.subset)?;
+        fit::seconds(self, compute, &some)
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
         let some = self.some(training.data, self.subset)?;
-        fit::fit(self, training.compute, some.as_ref().unwrap_or(training.data), training.config, observers)
+        fit::fit(self, training.compute, &some, training.config, observers)
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
@@ -183,8 +186,8 @@ impl GpModel for LabelRegression {
     }
 
     fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
-        let data = self.some(&data, self.rows)?.unwrap_or(data);
-        match LabelPosterior::restored(self, compute, &data, saved)? {
+        let some = self.some(&data, self.rows)?.into_owned();
+        match LabelPosterior::restored(self, compute, some, saved)? {
             Some(posterior) => Ok(Box::new(posterior)),
             None => self.condition(compute, data),
         }

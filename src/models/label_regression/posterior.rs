@@ -18,33 +18,24 @@ const LEVELS: &str = "posterior.levels";
 /// The posterior of a [`LabelRegression`]. Its observations are those conditioned on.
 #[derive(Debug, Clone)]
 pub struct LabelPosterior {
-    model: LabelRegression,
-    compute: Compute,
-    data: Observations,
+    pub(super) model: LabelRegression,
+    pub(super) compute: Compute,
+    pub(super) data: Observations,
     /// (K + σ²I)⁻¹ times the labels `[n, L]`.
-    weights: Vec<f64>,
-    levels: Vec<f64>,
+    pub(super) weights: Vec<f64>,
+    /// `[L]`.
+    pub(super) levels: Vec<f64>,
 }
 
 /// Rows that are predicted at once.
 const CHUNK: usize = 4096;
 
 impl LabelPosterior {
-    pub(super) fn new(
-        model: LabelRegression,
-        compute: Compute,
-        data: Observations,
-        weights: Vec<f64>,
-        levels: Vec<f64>,
-    ) -> Self {
-        Self { model, compute, data, weights, levels }
-    }
-
     /// The posterior with saved weights, if there are any.
     pub(super) fn restored(
         model: &LabelRegression,
         compute: Compute,
-        data: &Observations,
+        data: Observations,
         mut saved: SavedPosterior,
     ) -> Result<Option<Self>> {
         let (Some(weights), Some(levels)) = (saved.take(WEIGHTS), saved.take(LEVELS)) else { return Ok(None) };
@@ -54,7 +45,7 @@ impl LabelPosterior {
             let problem = format!("does not have finite weights of {} rows for each of {latents} labels", data.n());
             return Err(Error::Data(problem));
         }
-        Ok(Some(Self::new(model.clone(), compute, data.clone(), weights, levels)))
+        Ok(Some(Self { model: model.clone(), compute, data, weights, levels }))
     }
 
     fn scale(&self) -> f64 {
@@ -120,9 +111,10 @@ impl Posterior for LabelPosterior {
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let (n, latents) = (self.data.n(), self.levels.len());
-        let array = |shape: Vec<usize>, values: Vec<f64>| Array { shape, data: ArrayData::F64(values) };
-        let weights = array(vec![n, latents], self.weights.clone());
-        let arrays = [(WEIGHTS, weights), (LEVELS, array(vec![latents], self.levels.clone()))];
-        Ok(SavedPosterior { arrays: arrays.map(|(name, array)| (name.into(), array)).into(), solve: None })
+        let array = |name: &str, shape: Vec<usize>, values: &[f64]| {
+            (name.to_string(), Array { shape, data: ArrayData::F64(values.into()) })
+        };
+        let arrays = [array(WEIGHTS, vec![n, latents], &self.weights), array(LEVELS, vec![latents], &self.levels)];
+        Ok(SavedPosterior { arrays: arrays.into(), solve: None })
     }
 }

@@ -108,8 +108,7 @@ impl Sgpr {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
-        let (lower, square, projected) = (self.process.factor(&scope)?, to_f64(square)?, to_f64(projected)?);
-        Ok(SgprPosterior::new(self.clone(), compute, lower, square, projected)?.of_rows(data.n()))
+        Ok(self.conditioned(compute, to_f64(square)?, to_f64(projected)?)?.of_rows(data.n()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use super::{Sgpr, SgprOptions, SgprPosterior};
+use super::{Sgpr, SgprOptions};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -104,13 +104,11 @@ impl OfParts for Pooled {
             return Ok(whole::linear(scope, self, value, &[]));
         }
         let mut gradients = bound.backward();
-        let (square, projected) = (square.grad_remove(&mut gradients), projected.grad_remove(&mut gradients));
-        let numbers = |tensor: Option<Vec<f64>>, len: usize| tensor.unwrap_or_else(|| vec![0.0; len]);
-        let adjoints = [
-            numbers(square.map(to_f64).transpose()?, m * m),
-            numbers(projected.map(to_f64).transpose()?, m),
-            vec![0.5],
-        ];
+        let in_square = square.grad_remove(&mut gradients).map(to_f64).transpose()?;
+        let in_projected = projected.grad_remove(&mut gradients).map(to_f64).transpose()?;
+        let zeros = |len: usize| vec![0.0; len];
+        let in_square = in_square.unwrap_or_else(|| zeros(m * m));
+        let adjoints = [in_square, in_projected.unwrap_or_else(|| zeros(m)), vec![0.5]];
         let (_, slopes) = whole::sum(self, (data, compute), &Question::Pull { budget }, &adjoints)?;
         Ok(whole::linear(scope, self, value, &slopes))
     }
@@ -152,10 +150,9 @@ impl GpModel for Pooled {
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
-        let scope = Scope::new(compute)?;
-        let [square, projected, _] = self.totals(self.parts.seen(&data), compute, scope.budget())?;
-        let lower = self.model.process.factor(&scope)?;
-        Ok(Box::new(SgprPosterior::new(self.model.clone(), compute, lower, square, projected)?))
+        let budget = Scope::new(compute)?.budget();
+        let [square, projected, _] = self.totals(self.parts.seen(&data), compute, budget)?;
+        Ok(Box::new(self.model.conditioned(compute, square, projected)?))
     }
 
     fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {

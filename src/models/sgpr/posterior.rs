@@ -39,13 +39,7 @@ pub struct SgprPosterior {
 }
 
 impl SgprPosterior {
-    pub(in crate::models) fn new(
-        model: Sgpr,
-        compute: Compute,
-        lower: Vec<f64>,
-        square: Vec<f64>,
-        projected: Vec<f64>,
-    ) -> Result<Self> {
+    fn new(model: Sgpr, compute: Compute, lower: Vec<f64>, square: Vec<f64>, projected: Vec<f64>) -> Result<Self> {
         let Collapsed { factor, mean, .. } = Collapsed::new(square.clone(), &projected)?;
         // q(v) = N(γ, B⁻¹), so Rᵀ = L_B⁻¹.
         let m = mean.len();
@@ -161,6 +155,17 @@ impl Posterior for SgprPosterior {
 }
 
 impl Sgpr {
+    /// The posterior with these sums over the data.
+    pub(in crate::models) fn conditioned(
+        &self,
+        compute: Compute,
+        square: Vec<f64>,
+        projected: Vec<f64>,
+    ) -> Result<SgprPosterior> {
+        let lower = self.process.factor(&Scope::new(compute)?)?;
+        SgprPosterior::new(self.clone(), compute, lower, square, projected)
+    }
+
     /// The posterior that was saved with its sums over the data; none if the sums were not saved.
     pub(in crate::models) fn restored(
         &self,
@@ -176,7 +181,6 @@ impl Sgpr {
         if !all_finite(&square) || !all_finite(&projected) {
             return Err(Error::Data("has sums over the data that are not finite".into()));
         }
-        let lower = self.process.factor(&Scope::new(compute)?)?;
-        SgprPosterior::new(self.clone(), compute, lower, square, projected).map(Some)
+        self.conditioned(compute, square, projected).map(Some)
     }
 }

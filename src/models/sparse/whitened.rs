@@ -88,8 +88,6 @@ struct Explained {
 }
 
 impl WhitenedPosterior {
-    /// Makes the posterior from inducing inputs `z`, the factor of their covariance, and the distribution of whitened
-    /// values.
     /// A posterior with q(v) = N(whitened, root rootᵀ) of the values v = L⁻¹u at inducing inputs `z`, with their
     /// dimension; `lower` is L.
     pub fn new(
@@ -115,22 +113,9 @@ impl WhitenedPosterior {
     /// As [`predict`](Posterior::predict).
     pub(in crate::models) fn predict_with_uncertain(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
         self.rows(x)?;
-        let part = |chunk: &[f64]| -> Result<(Explained, Vec<f64>)> {
-            let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
-            let points = scope.matrix(chunk, rows, self.d);
-            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
-            let (a, mean) = self.projected(&scope, &points)?;
-            let spread = column_squares(&self.spread(&a), rows);
-            let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();
-            Ok((Explained { mean, prior, explained }, spread))
-        };
-        let (mut all, mut uncertain) = (Marginals::default(), Vec::new());
-        for found in threads::map(x.par_chunks(CHUNK * self.d), part) {
-            let (Explained { mean, prior, explained }, spread) = found?;
-            all.extend(mean.into_iter(), &prior, &explained);
-            uncertain.extend(spread);
-        }
-        Ok((all, uncertain))
+        let parts = threads::map(x.par_chunks(CHUNK * self.d), |chunk| self.by_root(chunk));
+        let (parts, uncertain): (Vec<_>, Vec<_>) = parts.into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        Ok((marginals(parts), uncertain.concat()))
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
@@ -195,35 +180,26 @@ impl WhitenedPosterior {
         Served::latents(latents, arrays)
     }
 
-    /// Rᵀa.
-    fn spread(&self, a: &[f64]) -> Vec<f64> {
-        let m = self.whitened.len();
-        let rows = a.len() / m;
-        let mut out = vec![0.0; a.len()];
-        match &self.root {
-            Root::Lower(root) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
-            Root::Upper(root) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+    /// Rᵀ times columns `[m, t]`, or R times them.
+    fn spread(&self, x: &[f64], transposed: bool) -> Vec<f64> {
+        let (m, mut out) = (self.whitened.len(), vec![0.0; x.len()]);
+        let (Root::Lower(root) | Root::Upper(root)) = &self.root;
+        let root = if transposed { view(root, m).transpose() } else { view(root, m) };
+        let (to, x) = (view_mut(&mut out, x.len() / m), view(x, x.len() / m));
+        match matches!(self.root, Root::Lower(_)) != transposed {
+            true => triangular::lower(to, root, x),
+            false => triangular::upper(to, root, x),
         }
         out
     }
 
-    /// R z for `z [m, t]`.
-    fn drawn(&self, z: &[f64], t: usize) -> Vec<f64> {
-        let (m, mut out) = (self.whitened.len(), vec![0.0; z.len()]);
-        match &self.root {
-            Root::Lower(root) => triangular::upper(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
-            Root::Upper(root) => triangular::lower(view_mut(&mut out, t), view(root, m).transpose(), view(z, t)),
-        }
-        out
-    }
-
-    /// T and L⁻ᵀμ, if there are enough `rows` to pay for them.
     /// The precision in which a triangle predicts so many rows at once; None if none does.
     pub fn contracts(&self, rows: usize) -> Option<Precision> {
         let single = self.contraction(rows)?.rounded.is_some();
         Some(if single { Precision::F32 } else { Precision::F64 })
     }
 
+    /// T and L⁻ᵀμ, if there are enough `rows` to pay for them.
     fn contraction(&self, rows: usize) -> Option<&Contraction> {
         if rows < self.whitened.len() {
             return None;
@@ -265,26 +241,39 @@ impl WhitenedPosterior {
         Some(Contraction { triangle, rounded, weights })
     }
 
-    /// The marginals of a chunk of rows.
-    fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Explained> {
-        let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
-        let points = scope.matrix(x, rows, self.d);
+    /// The rows of a chunk, and their prior variances.
+    fn points(&self, x: &[f64]) -> Result<(Scope, Tensor<2>, Vec<f64>)> {
+        let scope = Scope::new(self.compute)?;
+        let points = scope.matrix(x, x.len() / self.d, self.d);
         let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
-        if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
-            let k = self.cross(&scope, &points)?;
-            let mean = self.means(&scope, &points, &k, weights)?;
-            // If too little variance remains in one row, predict all rows of the chunk in f64.
-            let single = single.as_ref().and_then(|(triangle, cost)| {
-                let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
-                let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
-                prior.iter().zip(&explained).all(enough).then_some(explained)
-            });
-            let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
-            return Ok(Explained { mean, prior, explained });
-        }
+        Ok((scope, points, prior))
+    }
+
+    /// The marginals of a chunk of rows by L and R, with ‖Rᵀa‖².
+    fn by_root(&self, x: &[f64]) -> Result<(Explained, Vec<f64>)> {
+        let (scope, points, prior) = self.points(x)?;
         let (a, mean) = self.projected(&scope, &points)?;
-        let spread = column_squares(&self.spread(&a), rows);
-        let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
+        let spread = column_squares(&self.spread(&a, false), prior.len());
+        let explained = column_squares(&a, prior.len()).iter().zip(&spread).map(|(a, left)| a - left).collect();
+        Ok((Explained { mean, prior, explained }, spread))
+    }
+
+    /// The marginals of a chunk of rows by T.
+    fn by_triangle(
+        &self,
+        x: &[f64],
+        Contraction { triangle, rounded: single, weights }: &Contraction,
+    ) -> Result<Explained> {
+        let (scope, points, prior) = self.points(x)?;
+        let (k, rows) = (self.cross(&scope, &points)?, prior.len());
+        let mean = self.means(&scope, &points, &k, weights)?;
+        // If too little variance remains in one row, predict all rows of the chunk in f64.
+        let single = single.as_ref().and_then(|(triangle, cost)| {
+            let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
+            let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
+            prior.iter().zip(&explained).all(enough).then_some(explained)
+        });
+        let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
         Ok(Explained { mean, prior, explained })
     }
 }
@@ -294,9 +283,9 @@ impl Explains for WhitenedPosterior {
     fn explain(&self, k: &mut [f64], t: usize, squares: Squares) -> Result<Vec<f64>> {
         let lower = view(&self.lower, self.whitened.len());
         solve::lower(lower, view_mut(k, t));
-        let spread = self.spread(k);
+        let spread = self.spread(k, false);
         let values = squares(k, t).iter().zip(squares(&spread, t)).map(|(a, s)| a - s).collect();
-        k.iter_mut().zip(self.drawn(&spread, t)).for_each(|(a, b)| *a -= b);
+        k.iter_mut().zip(self.spread(&spread, true)).for_each(|(a, b)| *a -= b);
         solve::upper(lower.transpose(), view_mut(k, t));
         Ok(values)
     }
@@ -321,13 +310,22 @@ impl Pathwise for WhitenedPosterior {
         let (count, lower) = (samples.len() / m, view(&self.lower, m));
         solve::lower(lower, view_mut(&mut samples, count));
         let z: Vec<f64> = (0..samples.len()).map(|_| normal()).collect();
-        let drawn = self.drawn(&z, count);
+        let drawn = self.spread(&z, true);
         for (at, (value, drawn)) in samples.iter_mut().zip(drawn).enumerate() {
             *value = self.whitened[at / count] + drawn - *value;
         }
         solve::upper(lower.transpose(), view_mut(&mut samples, count));
         Ok(samples)
     }
+}
+
+/// The marginals of rows in chunks.
+fn marginals(parts: Vec<Explained>) -> Marginals {
+    let mut all = Marginals::default();
+    for Explained { mean, prior, explained } in parts {
+        all.extend(mean.into_iter(), &prior, &explained);
+    }
+    all
 }
 
 /// ‖T k‖² for the columns k.
@@ -340,13 +338,11 @@ fn contracted<T: Real>(triangle: &[T], k: &[T], rows: usize) -> Vec<f64> {
 impl Posterior for WhitenedPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let contraction = self.contraction(self.rows(x)?);
-        let parts = threads::map(x.par_chunks(CHUNK * self.d), |chunk| self.part(chunk, contraction));
-        let mut all = Marginals::default();
-        for part in parts {
-            let Explained { mean, prior, explained } = part?;
-            all.extend(mean.into_iter(), &prior, &explained);
-        }
-        Ok(all)
+        let part = |chunk: &[f64]| match contraction {
+            Some(contraction) => self.by_triangle(chunk, contraction),
+            None => Ok(self.by_root(chunk)?.0),
+        };
+        Ok(marginals(threads::map(x.par_chunks(CHUNK * self.d), part).into_iter().collect::<Result<_>>()?))
     }
 
     fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
@@ -380,7 +376,7 @@ impl Posterior for WhitenedPosterior {
         let (a, mean) = self.projected(&scope, &points)?;
         let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &a, rows);
-        let spread = self.spread(&a);
+        let spread = self.spread(&a, false);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
         crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })

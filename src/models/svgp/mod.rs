@@ -1,14 +1,14 @@
 //! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational
 //! Gaussian process classification*): any likelihood, minibatches, several latent functions.
 
-mod model;
 mod natural;
 #[cfg(feature = "gpu")]
 mod on_device;
-mod online;
 mod options;
 mod posterior;
 mod together;
+
+use std::time::Instant;
 
 use burn::tensor::Tensor;
 pub use options::SvgpOptions;
@@ -18,17 +18,21 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
-use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
-use crate::models::minibatch::NaturalSums;
-use crate::models::posterior::VARIANCE_FLOOR;
+use crate::linalg::{Projected, marginals, unpack_lower, whiten};
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::minibatch::{self, Minibatches, SumOverRows};
+use crate::models::posterior::{Posterior, VARIANCE_FLOOR};
+use crate::models::prior::Prior;
 use crate::models::process::Process;
+use crate::models::start::start_all;
 use crate::models::variational::{Covariance, Variational};
 use crate::models::whitened::{Root, WhitenedPosterior};
-use crate::models::{Batch, Model};
+use crate::models::{Batch, Model, Observations, fit};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
-use crate::scope::{Scope, to_f64};
-use crate::train::Evaluation;
+use crate::scope::Scope;
+use crate::solvers::blocks::transposed;
+use crate::train::{Evaluation, Observer, Outcome};
 
 /// A variational GP: latent functions with inducing values, and a likelihood of the targets given the latent functions.
 ///
@@ -174,97 +178,11 @@ impl Svgp {
             let process = self.process(l);
             let m = process.len();
             let lower = process.factor(&scope)?;
-            let (mean, root) = (q.mean.internal(), q.lower()?);
-            let mut transposed = vec![0.0; m * m];
-            for (i, row) in root.chunks_exact(m).enumerate() {
-                row.iter().enumerate().for_each(|(j, x)| transposed[j * m + i] = *x);
-            }
+            let (mean, root) = (q.mean.internal(), Root::Upper(transposed(&q.lower()?, m)));
             let z = (process.inducing.internal(), process.d());
-            let prior = process.prior.clone();
-            Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Upper(transposed)))
+            Ok(WhitenedPosterior::new(process.prior.clone(), compute, z, lower, mean, root))
         });
-        Ok(SvgpPosterior::new(latents.collect::<Result<_>>()?))
-    }
-
-    /// Takes a step of length `rate` in (0, 1] along the natural gradient of q, for all latent functions at once
-    /// (Salimbeni et al. 2018, *Natural gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A
-    /// diag(v̄)Aᵀ), where v̄ is the loss's slope in the variances of f, and the mean changes accordingly. With a
-    /// Gaussian likelihood, all data and γ = 1, the step ends at the optimum.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for diagonal covariances or a rate outside of the range, [`Error::NotPositiveDefinite`] when
-    /// the step leaves the positive definite matrices. This happens with likelihoods that are not log-concave. A
-    /// smaller rate helps.
-    pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
-        let sums = self.natural_sums(compute, batch)?;
-        self.natural_move(compute, &sums, rate)
-    }
-
-    /// The sums over the rows of a batch that a natural step needs, one latent function after another.
-    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<NaturalSums> {
-        if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
-            return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
-        }
-        let scope = Scope::new(compute)?;
-        let x = if batch.x.is_autodiff() { batch.x.clone().inner() } else { batch.x.clone() };
-        let (mut known, mut kept) = (Vec::new(), Vec::new());
-        let latents = self.latents(&scope, &x, |process| {
-            let (gram, cross) = matrices(process, &scope, &x)?;
-            // On a GPU, these stay there.
-            let a = solve_lower(cholesky(gram, "K_ZZ")?, cross)?;
-            match compute.kind.is_cpu() {
-                true => known.push(to_f64(a.clone())?),
-                false => kept.push(a.clone()),
-            }
-            Ok(Covariances::White(a))
-        })?;
-        let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
-        #[cfg(feature = "gpu")]
-        if !compute.kind.is_cpu() {
-            let of_latent = |(l, slopes)| on_device::sums(&scope, &kept[usize::min(l, kept.len() - 1)], slopes);
-            return Ok(NaturalSums::Device(slopes.into_iter().enumerate().map(of_latent).collect()));
-        }
-        let of_latent = |(l, slopes)| natural::sums(&known[usize::min(l, known.len() - 1)], slopes);
-        Ok(NaturalSums::Host(slopes.iter().enumerate().flat_map(of_latent).collect()))
-    }
-
-    /// Takes a natural step from these sums.
-    fn natural_move(
-        &mut self,
-        #[cfg_attr(not(feature = "gpu"), expect(unused_variables))] compute: Compute,
-        sums: &NaturalSums,
-        rate: f64,
-    ) -> Result<()> {
-        if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
-        }
-        #[cfg(feature = "gpu")]
-        if let NaturalSums::Device(sums) = sums
-            && let scope = Scope::new(compute)?
-            && self.variational.iter().all(|q| on_device::factorises(&scope, q.mean.len()))
-        {
-            let moved = self.variational.iter().zip(sums).map(|(q, sums)| on_device::moved(&scope, sums, q, rate));
-            let moved = moved.collect::<Result<Vec<_>>>()?;
-            self.variational.iter_mut().zip(moved).for_each(|(q, (mean, root))| q.set_packed(&mean, &root));
-            return Ok(());
-        }
-        let sums = match sums {
-            NaturalSums::Host(sums) => sums,
-            device => &device.clone().numbers()?,
-        };
-        let (mut moved, mut rest) = (Vec::with_capacity(self.variational.len()), &sums[..]);
-        for q in &self.variational {
-            let m = q.mean.len();
-            let Some((own, others)) = rest.split_at_checked(m * m + m) else {
-                return Err(Error::shape("sums over rows", (m * m + m).to_string(), rest.len().to_string()));
-            };
-            rest = others;
-            moved.push(natural::step(own, (q.mean.internal(), q.lower()?), rate, None)?);
-        }
-        for (q, (mean, root)) in self.variational.iter_mut().zip(moved) {
-            q.set(&mean, &root);
-        }
-        Ok(())
+        Ok(SvgpPosterior { latents: latents.collect::<Result<_>>()? })
     }
 
     /// Whether the parameter with this path belongs to q.
@@ -294,6 +212,63 @@ impl Model for Svgp {
     }
 }
 
+impl GpModel for Svgp {
+    fn title(&self) -> String {
+        let (m, likelihood) = (self.processes[0].len(), self.likelihood.text());
+        format!("Variational Gaussian process with {m} inducing inputs, likelihood {likelihood}")
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.processes[0].prior
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.processes.iter().map(|process| &process.prior).collect()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        for process in &mut self.processes {
+            process.set_units(&units.input_mean, &units.input_sd);
+        }
+        let priors = self.processes.iter_mut().map(|process| &mut process.prior);
+        start_all(&mut *self.likelihood, priors, data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (m, latents) = (self.processes[0].len() as f64, self.variational.len() as f64);
+        size.data(compute) + 8.0 * (latents * 6.0 * m * m + 6.0 * m * size.batch as f64)
+    }
+
+    fn seconds(&self, compute: Compute, rows: &Observations, batches: Option<&Minibatches>) -> Result<f64> {
+        let seconds = fit::seconds(self, compute, rows)?;
+        let Some(rate) = batches.and_then(|batches| batches.natural) else { return Ok(seconds) };
+        let (mut model, start) = (self.clone(), Instant::now());
+        // A step that fails because it is too long takes as much time.
+        let _ = model.natural_step(compute, &rows.batch(&Scope::new(compute)?), rate);
+        Ok(seconds + start.elapsed().as_secs_f64())
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        minibatch::train(self, training, observers)
+    }
+
+    fn sum_over_rows(&self) -> Option<&dyn SumOverRows> {
+        Some(self)
+    }
+
+    fn updated(&self, compute: Compute, _data: &Observations, more: &Observations) -> Result<Option<Box<dyn GpModel>>> {
+        Ok(Some(Box::new(Self::updated(self, compute, more)?)))
+    }
+
+    fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute)?))
+    }
+}
+
 impl Parameters for Svgp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
         let mut all = Vec::new();
@@ -304,8 +279,7 @@ impl Parameters for Svgp {
         }
         all.extend(prefixed("likelihood", self.likelihood.parameters()));
         for (name, q) in self.names().iter().zip(&self.variational) {
-            all.push((format!("{name}.mean"), &q.mean));
-            all.push((format!("{name}.root"), &q.root));
+            all.extend(prefixed(name, q.parameters()));
         }
         all
     }
@@ -319,8 +293,7 @@ impl Parameters for Svgp {
         }
         all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
         for (name, q) in names.iter().zip(&mut self.variational) {
-            all.push((format!("{name}.mean"), &mut q.mean));
-            all.push((format!("{name}.root"), &mut q.root));
+            all.extend(prefixed(name, q.parameters_mut()));
         }
         all
     }

@@ -13,14 +13,10 @@ use crate::serving::Served;
 /// The posterior of an [`Svgp`](super::Svgp).
 #[derive(Debug, Clone)]
 pub struct SvgpPosterior {
-    latents: Vec<WhitenedPosterior>,
+    pub(super) latents: Vec<WhitenedPosterior>,
 }
 
 impl SvgpPosterior {
-    pub(super) fn new(latents: Vec<WhitenedPosterior>) -> Self {
-        Self { latents }
-    }
-
     /// The posteriors of the latent functions. They are independent of each other.
     pub fn latents(&self) -> &[WhitenedPosterior] {
         &self.latents

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Svgp;
 use crate::device::Compute;
 use crate::error::Result;
-use crate::likelihoods::{Density, Row, Targets, expected};
+use crate::likelihoods::expected::RowDensities;
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::together::{Answer, Answers, MOST_ROWS, Task, with_others};
@@ -18,17 +18,23 @@ struct SvgpTask {
     model: Svgp,
     compute: Compute,
     x: Vec<f64>,
-    y: Vec<f64>,
-    auxiliary: Option<Vec<f64>>,
+    rows: RowDensities,
     scale: f64,
 }
 
 impl SvgpTask {
     fn new(model: &Svgp, compute: Compute, batch: &Batch) -> Result<Self> {
-        let (x, y) = (to_f64(batch.x.clone())?, to_f64(batch.y.clone())?);
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        model.likelihood.check(Targets { y: &y, auxiliary: auxiliary.as_deref() }, None)?;
-        Ok(Self { model: model.clone(), compute, x, y, auxiliary, scale: batch.scale })
+        let rows = RowDensities::new(&*model.likelihood, &batch.y, batch.auxiliary.as_ref())?;
+        Ok(Self { model: model.clone(), compute, x: to_f64(batch.x.clone())?, rows, scale: batch.scale })
+    }
+
+    /// The expected log density of all rows, and the slopes of minus it in own parameters.
+    fn expected(rows: &RowDensities, scale: f64, mean: &[f64], variance: &[f64]) -> (Expected, Vec<f64>) {
+        let (records, own) = (rows.records(mean, variance), rows.own);
+        let column = |at: usize| records.iter().skip(at).step_by(3 + own).map(|x| scale * x);
+        let found =
+            Expected { value: column(0).sum(), in_means: column(1).collect(), in_variances: column(2).collect() };
+        (found, (3..3 + own).map(|at| -column(at).sum::<f64>()).collect())
     }
 }
 
@@ -42,11 +48,11 @@ impl Task for SvgpTask {
     fn answer(tasks: Vec<Self>) -> Answers {
         let Some(Self { compute, model, .. }) = tasks.first() else { return Ok(Vec::new()) };
         let (compute, d) = (*compute, model.processes[0].d());
-        let densities: Vec<MemberDensity> = tasks.iter().map(MemberDensity::new).collect();
+        let each: Vec<(RowDensities, f64)> = tasks.iter().map(|task| (task.rows.clone(), task.scale)).collect();
         let own = Arc::new(Mutex::new(vec![Vec::new(); tasks.len()]));
         let slopes = own.clone();
         let expected = move |k: usize, mean: &[f64], variance: &[f64]| {
-            let (found, own) = densities[k].expected(mean, variance);
+            let (found, own) = Self::expected(&each[k].0, each[k].1, mean, variance);
             slopes.lock().unwrap_or_else(PoisonError::into_inner)[k] = own;
             Ok(found)
         };
@@ -62,37 +68,6 @@ impl Task for SvgpTask {
             Answer::new(&task.model, found)
         });
         Ok(answers.collect())
-    }
-}
-
-/// The log densities of a member's rows.
-struct MemberDensity {
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
-    /// Values of own parameters.
-    own: usize,
-    scale: f64,
-}
-
-impl MemberDensity {
-    fn new(SvgpTask { model, y, auxiliary, scale, .. }: &SvgpTask) -> Self {
-        let likelihood = &model.likelihood;
-        let targets = Targets { y, auxiliary: auxiliary.as_deref() };
-        Self {
-            density: likelihood.density(),
-            rows: targets.rows(likelihood.auxiliary()).collect(),
-            own: likelihood.parameters().iter().map(|(_, p)| p.len()).sum(),
-            scale: *scale,
-        }
-    }
-
-    /// The expected log density of all rows, and the slopes of minus it in own parameters.
-    fn expected(&self, mean: &[f64], variance: &[f64]) -> (Expected, Vec<f64>) {
-        let records = expected::records(&*self.density, &self.rows, self.own, mean, variance);
-        let column = |at: usize| records.iter().skip(at).step_by(3 + self.own).map(|x| self.scale * x);
-        let found =
-            Expected { value: column(0).sum(), in_means: column(1).collect(), in_variances: column(2).collect() };
-        (found, (3..3 + self.own).map(|at| -column(at).sum::<f64>()).collect())
     }
 }
 

@@ -160,10 +160,7 @@ impl Swsgp {
     fn of(&self, scope: &Scope, union: &[u32]) -> Active {
         let (q, wide, u) = (&self.variational, scope.wide(), union.len());
         let (m, d) = (self.process.len(), self.process.d());
-        let pick = |values: &[f64], width: usize| -> Vec<f64> {
-            union.iter().flat_map(|&i| &values[i as usize * width..][..width]).copied().collect()
-        };
-        let vector = |values: &[f64]| scope.matrix_in(&pick(values, 1), 1, u, wide).reshape([u]);
+        let vector = |values: &[f64]| scope.matrix_in(&picked(values, union, 1), 1, u, wide).reshape([u]);
         let spread = if q.is_diagonal() {
             Spread::Diagonal(vector(q.root.raw()))
         } else {
@@ -173,7 +170,8 @@ impl Swsgp {
             }
             Spread::Rows(scope.matrix_in(&rows, u, m, wide))
         };
-        Active { z: scope.matrix(&pick(self.process.inducing.raw(), d), u, d), mean: vector(q.mean.raw()), spread }
+        let z = scope.matrix(&picked(self.process.inducing.raw(), union, d), u, d);
+        Active { z, mean: vector(q.mean.raw()), spread }
     }
 
     /// The shift of the means and the change of the variances of a batch, `[b]` each, and the mean divergence `[1]`.
@@ -186,8 +184,8 @@ impl Swsgp {
     ) -> Result<Projected> {
         let (kernel, b) = (&self.process.prior.kernel, x.dims()[0]);
         if self.union {
-            let lower =
-                cholesky(self.noisy(scope, products::Covariance::new(kernel, scope, &z).matrix_wide()?), "K_I")?;
+            let gram = products::Covariance::new(kernel, scope, &z).matrix_wide()?;
+            let lower = cholesky(self.noisy(scope, gram), "K_I")?;
             let root = match spread {
                 Spread::Diagonal(root) => {
                     Tensor::<2>::eye(root.dims()[0], scope.device()).cast(scope.wide()) * root.unsqueeze::<2>()
@@ -205,11 +203,8 @@ impl Swsgp {
                 rows.reshape([u * m])
             }
         };
-        let packed = products::Cross::new(kernel, scope, &z, x).local(
-            Tensor::cat(vec![mean, root], 0),
-            neighbours,
-            self.nugget,
-        )?;
+        let q = Tensor::cat(vec![mean, root], 0);
+        let packed = products::Cross::new(kernel, scope, &z, x).local(q, neighbours, self.nugget)?;
         Ok(Projected {
             shift: packed.clone().narrow(0, 0, b),
             change: packed.clone().narrow(0, b, b),
@@ -244,7 +239,7 @@ impl Swsgp {
         let z = self.process.inducing.internal();
         let neighbours = self.neighbours(compute, &z)?;
         let sd = |i: usize| -> Result<f64> {
-            let near: Vec<f64> = neighbours.of(i).iter().flat_map(|&j| &z[j as usize * d..][..d]).copied().collect();
+            let near = picked(&z, neighbours.of(i), d);
             let place = neighbours.of(i).iter().position(|&j| j as usize == i).unwrap_or(0);
             let inverse = factor(&scope.matrix(&near, neighbours.each, d))?.inverse_diagonal();
             Ok(inverse[place].recip().sqrt())
@@ -279,11 +274,7 @@ impl Swsgp {
         let d = self.process.d();
         let z = match self.process.inducing.fixed {
             // Only the inducing inputs that the batch uses become a tensor, whatever their total number.
-            true => {
-                let all = self.process.inducing.raw();
-                let seen: Vec<f64> = union.iter().flat_map(|&i| &all[i as usize * d..][..d]).copied().collect();
-                scope.matrix(&seen, union.len(), d)
-            }
+            true => scope.matrix(&picked(self.process.inducing.raw(), &union, d), union.len(), d),
             false => self.process.z(scope).select(0, rows.clone()),
         };
         let seen = Active { z, mean: scope.wide_value(&q.mean).select(0, rows), spread };
@@ -294,6 +285,11 @@ impl Swsgp {
     pub fn posterior(&self, compute: Compute) -> SwsgpPosterior {
         SwsgpPosterior { model: self.clone(), compute }
     }
+}
+
+/// The given rows of a matrix with so many columns.
+fn picked(values: &[f64], rows: &[u32], columns: usize) -> Vec<f64> {
+    rows.iter().flat_map(|&i| &values[i as usize * columns..][..columns]).copied().collect()
 }
 
 /// Refuses 0 neighbours and more than m.

@@ -70,10 +70,6 @@ impl GpModel for Swsgp {
 }
 
 impl SumOverRows for Swsgp {
-    fn is_variational(&self, path: &str) -> bool {
-        path.starts_with("variational")
-    }
-
     /// The neighbours of all rows, if Z is fixed.
     fn hold(&self, compute: Compute, rows: &dyn Rows) -> Result<Option<Held>> {
         if !self.keeps_neighbours() {

@@ -1,6 +1,6 @@
 //! Predictions of rows from their neighbours, or from all inducing inputs.
 
-use super::Swsgp;
+use super::{Swsgp, picked};
 use std::collections::BTreeMap;
 
 use crate::device::Compute;
@@ -13,6 +13,7 @@ use crate::models::process::Process;
 use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Described, Served};
+use crate::solvers::blocks::transposed;
 
 /// The posterior of a [`Swsgp`]. Marginals use the neighbours of each row, or all inducing inputs if training used the
 /// union of a batch's neighbours. Joint distributions use the union of the rows' neighbours.
@@ -30,7 +31,7 @@ impl Posterior for SwsgpPosterior {
         let (process, d) = (&self.model.process, self.model.process.d());
         // No union here: a prediction would depend on the other rows of the table.
         if self.model.union {
-            return self.among(&(0..process.len() as u32).collect::<Vec<_>>())?.predict(x);
+            return self.of_all()?.predict(x);
         }
         let (scope, model) = (Scope::new(self.compute)?, &self.model);
         let mut all = Marginals::default();
@@ -49,10 +50,7 @@ impl Posterior for SwsgpPosterior {
     }
 
     fn served(&self, _factor: bool) -> Result<Served> {
-        if !self.model.union {
-            return Ok(self.of_neighbours());
-        }
-        Ok(self.among(&(0..self.model.process.len() as u32).collect::<Vec<_>>())?.alone())
+        if self.model.union { Ok(self.of_all()?.alone()) } else { Ok(self.of_neighbours()) }
     }
 
     fn needs_data(&self) -> bool {
@@ -95,34 +93,35 @@ impl SwsgpPosterior {
         Served { posterior: Described::Neighbours(Box::new(found)), arrays }
     }
 
+    /// The posterior of the model with all inducing inputs.
+    fn of_all(&self) -> Result<WhitenedPosterior> {
+        self.among(&(0..self.model.process.len() as u32).collect::<Vec<_>>())
+    }
+
     /// The posterior of the model with only these inducing inputs.
     fn among(&self, union: &[u32]) -> Result<WhitenedPosterior> {
         let (process, d) = (&self.model.process, self.model.process.d());
-        let pick = |values: &[f64], width: usize| -> Vec<f64> {
-            union.iter().flat_map(|&i| &values[i as usize * width..][..width]).copied().collect()
-        };
         let (u, m) = (union.len(), process.len());
-        let z = pick(&process.inducing.internal(), d);
+        let z = picked(&process.inducing.internal(), union, d);
         let mut part = Process::new(process.prior.kernel.clone(), &z, d)?;
         part.prior.mean = process.prior.mean.clone();
         let scope = Scope::new(self.compute)?;
         let gram = part.prior.covariance(&scope, &part.z(&scope)).matrix_wide()?;
         let lower = Factor::new(to_f64(self.model.noisy(&scope, gram))?, "K_I")?.lower();
-        let mut mean = pick(&self.model.variational.mean.internal(), 1);
         let q = &self.model.variational;
+        let mut mean = picked(&q.mean.internal(), union, 1);
         let mut root = vec![0.0; u * u];
         if q.is_diagonal() {
-            root.iter_mut().step_by(u + 1).zip(pick(&q.root.internal(), 1)).for_each(|(to, from)| *to = from);
+            root.iter_mut().step_by(u + 1).zip(picked(&q.root.internal(), union, 1)).for_each(|(to, from)| *to = from);
         } else {
-            let rows = pick(&q.lower()?, m);
+            let rows = picked(&q.lower()?, union, m);
             product::add_lower(view_mut(&mut root, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
             transpose::mirror(view_mut(&mut root, u));
             root = Factor::new(root, "S_I")?.lower();
         }
         solve::lower(view(&lower, u), view_mut(&mut mean, 1));
         solve::lower(view(&lower, u), view_mut(&mut root, u));
-        let transposed = (0..u * u).map(|e| root[e % u * u + e / u]).collect();
-        let prior = part.prior.clone();
-        Ok(WhitenedPosterior::new(prior, self.compute, (z, d), lower, mean, Root::Upper(transposed)))
+        let root = Root::Upper(transposed(&root, u));
+        Ok(WhitenedPosterior::new(part.prior, self.compute, (z, d), lower, mean, root))
     }
 }

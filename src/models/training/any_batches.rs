@@ -1,6 +1,6 @@
 //! Minibatches for any model: all it needs is an objective for the rows of a batch and their scale.
 
-use super::batches::{Order, Rows};
+use super::batches::{Order, Rows, some_rows};
 use super::fit::{evaluate_for, groups};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -24,9 +24,7 @@ impl<'a, M: Model + ?Sized> Batched<'a, M> {
     /// # Errors
     /// [`Error::Usage`] for no rows; for a model that chooses something, which minibatches cannot keep.
     pub fn new(model: &'a mut M, compute: Compute, data: &'a dyn Rows, size: usize) -> Result<Self> {
-        if size == 0 || data.count() == 0 {
-            return Err(Error::Usage("minibatches need at least one row".into()));
-        }
+        some_rows(data, size)?;
         if model.refresh().is_some() {
             return Err(Error::Usage("a model that chooses actions or sites trains on all rows at once".into()));
         }

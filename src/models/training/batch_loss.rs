@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::batches::{Minibatches, Order, Rows};
-use super::fit::{add_priors, evaluate_for, groups};
-use super::sum_over_rows::{NaturalSums, SumOverRows};
+use super::batches::{Minibatches, NaturalSums, Order, Rows, SumOverRows, some_rows};
+use super::fit::{add_priors, evaluate_for, groups, put_raw};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
@@ -76,9 +75,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         if batches.natural.is_some() {
             return Err(Error::Usage("natural gradients are steps of their own: train by `minibatch::fit`".into()));
         }
-        if batches.size == 0 || data.count() == 0 {
-            return Err(Error::Usage("minibatches need at least one row".into()));
-        }
+        some_rows(data, batches.size)?;
         Ok(Self::of(model, Source { compute, data, batches, spread: None }))
     }
 
@@ -256,11 +253,8 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
             let Some((epoch, with)) = state.split_first() else { return Ok(()) };
             self.model.set_free_raw(with)?;
             let Some(held) = self.model.hold(self.source.compute, self.source.data)? else {
-                return Err(Error::shape(
-                    "saved state of the objective",
-                    "nothing",
-                    format!("{} numbers", state.len()),
-                ));
+                let got = format!("{} numbers", state.len());
+                return Err(Error::shape("saved state of the objective", "nothing", got));
             };
             self.found = Some(Found { epoch: *epoch as usize, with: with.to_vec(), held });
             return Ok(());
@@ -270,16 +264,12 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
             let what = "saved state of natural gradients";
             return Err(Error::shape(what, format!("{wanted} numbers"), state.len().to_string()));
         }
-        let Some((stepped, mut rest)) = state.split_first() else { return Ok(()) };
+        let Some((stepped, raw)) = state.split_first() else { return Ok(()) };
         self.stepped = stepped.is_finite().then_some(*stepped as usize);
         let variational: Vec<bool> =
             self.model.parameters().iter().map(|(path, _)| self.model.is_variational(path)).collect();
         let moved = self.model.parameters_mut().into_iter().zip(variational).filter(|(_, variational)| *variational);
-        for ((_, parameter), _) in moved {
-            let (own, others) = rest.split_at(parameter.len());
-            parameter.put_raw(own);
-            rest = others;
-        }
+        put_raw(moved.map(|((_, parameter), _)| parameter), raw);
         Ok(())
     }
 }

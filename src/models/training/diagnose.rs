@@ -74,29 +74,26 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             Constraint::Interval { lower, upper } => {
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            _ if path.ends_with("noise")
-                && (labels || data.auxiliary.is_some() || kernels.iter().any(|kernel| replaces_noise(kernel))) =>
-            {
-                continue;
+            _ if !path.ends_with("noise") => {
+                end("its floor, the least that it may be: check the data and the likelihood, or bound it")
+                    .about("Settings::bounds")
             }
+            _ if labels || data.auxiliary.is_some() || kernels.iter().any(|kernel| replaces_noise(kernel)) => continue,
             // Far apart in many columns, rows look rough to any kernel.
-            _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
+            _ if data.d >= MANY_COLUMNS => end(
                 "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
                  leave out columns that do not matter",
             ),
-            _ if path.ends_with("noise") => end("its floor: the data look noiseless"),
-            _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
-                .about("Settings::bounds"),
+            _ => end("its floor: the data look noiseless"),
         });
     }
-    for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
-        if alpha.internal()[0] < FLAT {
-            let text = format!(
-                "{path} = {} makes this component almost constant in distance: give it a prior, or leave it out",
-                shown(alpha)
-            );
-            found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
-        }
+    let alphas = parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed);
+    for (path, alpha) in alphas.filter(|(_, alpha)| alpha.internal()[0] < FLAT) {
+        let text = format!(
+            "{path} = {} makes this component almost constant in distance: give it a prior, or leave it out",
+            shown(alpha)
+        );
+        found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
     }
     let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
     let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
@@ -117,12 +114,10 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         }
         let short = match columns.get(&parameter.id()) {
             Some(columns) => {
-                let of_columns = internal.iter().zip(columns);
-                let mut short = of_columns.filter(|(l, column)| {
-                    let Spread { sd, binary } = spreads[**column];
-                    !binary && **l < SHORT * sd
-                });
-                short.next().map(|(_, column)| format!(" along the input `{}`", names[*column]))
+                let is_short = |l: f64, Spread { sd, binary }: &Spread| !binary && l < SHORT * sd;
+                let mut of_columns = internal.iter().zip(columns);
+                let short = of_columns.find(|(l, column)| is_short(**l, &spreads[**column]));
+                short.map(|(_, column)| format!(" along the input `{}`", names[*column]))
             }
             None => least.filter(|least| internal.iter().any(|l| *l < SHORT * least)).map(|_| String::new()),
         };

@@ -6,7 +6,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
 use crate::models::{Batch, Held, Model, Observations};
-use crate::params::Parameters;
+use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
 
@@ -76,6 +76,15 @@ pub(in crate::models) fn groups(model: &(impl Parameters + ?Sized), rate: impl F
         groups.extend(rate(&path).or(placed).map(|rate| Group::new(range, rate).spread(0.0)));
     }
     groups
+}
+
+/// Sets the raw values of parameters, those of one after those of another.
+pub(super) fn put_raw<'a>(parameters: impl Iterator<Item = &'a mut Parameter>, mut raw: &[f64]) {
+    for parameter in parameters {
+        let (own, others) = raw.split_at(parameter.len());
+        parameter.put_raw(own);
+        raw = others;
+    }
 }
 
 /// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw

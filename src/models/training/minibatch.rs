@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 pub use super::any_batches::{Batched, fit_any};
 pub use super::batch_loss::BatchLoss;
 use super::batch_loss::Source;
-pub use super::batches::{Minibatches, Rows};
-pub use super::sum_over_rows::{NaturalSums, SumOverRows};
+use super::batches::some_rows;
+pub use super::batches::{Minibatches, NaturalSums, Rows, SumOverRows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::gp_model::Training;
@@ -56,35 +56,26 @@ fn fit_over<M: SumOverRows>(
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
     let Source { data, batches, .. } = source;
-    if batches.size == 0 || data.count() == 0 {
-        return Err(Error::Usage("minibatches need at least one row".into()));
-    }
-    let together;
-    let source = match (&config.optimizer, batches.natural) {
+    some_rows(data, batches.size)?;
+    let natural = match (&config.optimizer, batches.natural) {
         (Optimizer::Lbfgs(_), Some(_)) if batches.size < data.count() => {
             let problem = "natural gradients move q between losses that L-BFGS compares: train by Adam";
             return Err(Error::Usage(problem.into()));
         }
-        (Optimizer::Lbfgs(_), Some(_)) => {
-            together = Minibatches { natural: None, ..batches.clone() };
-            Source { batches: &together, ..source }
-        }
-        _ => source,
+        (Optimizer::Lbfgs(_), _) => None,
+        (_, natural) => natural,
     };
-    let batches = source.batches;
-    if batches.natural.is_some() && model.parameters().iter().any(|(path, p)| p.fixed && model.is_variational(path)) {
+    let source = Source { batches: &Minibatches { natural, ..batches.clone() }, ..source };
+    let moves = |path: &str| natural.is_some() && model.is_variational(path);
+    let before: Vec<(Vec<f64>, bool, bool)> =
+        model.parameters().iter().map(|(path, p)| (p.raw().to_vec(), p.fixed, moves(path))).collect();
+    if before.iter().any(|(_, fixed, moves)| *fixed && *moves) {
         return Err(Error::Usage(
             "natural gradients move all of q: train without them, or do not fix a part of it".into(),
         ));
     }
-    let before: Vec<Vec<f64>> = model.parameters().into_iter().map(|(_, p)| p.raw().to_vec()).collect();
-    let was: Vec<(bool, bool)> = model
-        .parameters()
-        .into_iter()
-        .map(|(path, p)| (p.fixed, p.fixed || (batches.natural.is_some() && model.is_variational(&path))))
-        .collect();
-    for ((_, parameter), (_, fixed)) in model.parameters_mut().into_iter().zip(&was) {
-        parameter.fixed = *fixed;
+    for ((_, parameter), (_, _, moves)) in model.parameters_mut().into_iter().zip(&before) {
+        parameter.fixed |= *moves;
     }
     let start = model.free_raw();
     let began = Instant::now();
@@ -97,29 +88,25 @@ fn fit_over<M: SumOverRows>(
         _ => scaled.max_time.and_then(|time| began.checked_add(time.mul_f64(share))),
     };
     let outcome = outcome.and_then(|outcome| {
-        let over = batches.natural.map(|rate| averaged(rate, &outcome));
+        let over = natural.map(|rate| averaged(rate, &outcome));
         loss.close(&outcome.x, over, config.seed, ends(&outcome, 1.0 - CLOSE)).map(|()| outcome)
     });
-    let polished = batches.natural.is_some() && !loss.stochastic();
-    for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
+    let whole = !loss.stochastic();
+    for ((_, parameter), (raw, fixed, _)) in model.parameters_mut().into_iter().zip(&before) {
         parameter.fixed = *fixed;
         if outcome.is_err() {
-            parameter.put_raw(before);
+            parameter.put_raw(raw);
         }
     }
     let mut outcome = outcome?;
     let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
-    let polished = polished && !cut_short;
-    if polished {
+    if natural.is_some() && whole && !cut_short {
         polish(model, source, &config, &mut outcome, observers)?;
-    }
-    let mut loss = BatchLoss::of(model, source);
-    if polished {
-        let x = loss.model.free_raw();
-        loss.close(&x, Some(1.0), config.seed, None)?;
+        let x = model.free_raw();
+        BatchLoss::of(model, source).close(&x, Some(1.0), config.seed, None)?;
     }
     // Losses during training belong to earlier parameters and to parts of the rows.
-    if let Ok(bound) = loss.bound(config.seed, ends(&outcome, 1.0)) {
+    if let Ok(bound) = BatchLoss::of(model, source).bound(config.seed, ends(&outcome, 1.0)) {
         outcome.loss = bound / config.loss_scale;
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }

@@ -8,5 +8,4 @@ pub mod fit;
 pub mod minibatch;
 pub mod race;
 pub mod start;
-mod sum_over_rows;
 pub(crate) mod together;

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use super::{Arithmetic, Real, SMALLEST_SQUARE, largest_square};
+use super::Real;
 
 /// A number and its derivative along one direction: forward differentiation. Jets of jets have second derivatives, in
 /// two directions that may differ, and so on up to the third.
@@ -126,51 +126,5 @@ impl<T: Real> Real for Jet<T> {
     #[inline(always)]
     fn with_number(self, number: f64) -> Self {
         Self { value: self.value.with_number(number), ..self }
-    }
-}
-
-impl<T: Real> Arithmetic for Jet<T> {
-    by_operators!();
-
-    #[inline(always)]
-    fn exp(self) -> Self {
-        self.smooth(|x, _| [x.exp(); 4])
-    }
-    #[inline(always)]
-    fn ln(self) -> Self {
-        self.smooth(|x, _| {
-            let r = x.recip();
-            [x.ln(), r, -r * r, 2.0 * r * r * r]
-        })
-    }
-    #[inline(always)]
-    fn ln_1p(self) -> Self {
-        self.smooth(|x, _| {
-            let r = (1.0 + x).recip();
-            [x.ln_1p(), r, -r * r, 2.0 * r * r * r]
-        })
-    }
-    #[inline(always)]
-    fn at_most(self, bound: f64) -> Self {
-        if self.number() > bound { Self::constant(bound) } else { self }
-    }
-    #[inline(always)]
-    fn safe_sqrt(self) -> Self {
-        let square = self.at_most(largest_square(8));
-        if square.number() < SMALLEST_SQUARE { Self::constant(SMALLEST_SQUARE.sqrt()) } else { square.sqrt() }
-    }
-    #[inline(always)]
-    fn sin(self) -> Self {
-        self.smooth(|x, _| {
-            let (sine, cosine) = x.sin_cos();
-            [sine, cosine, -sine, -cosine]
-        })
-    }
-    #[inline(always)]
-    fn cos(self) -> Self {
-        self.smooth(|x, _| {
-            let (sine, cosine) = x.sin_cos();
-            [cosine, -sine, -cosine, sine]
-        })
     }
 }

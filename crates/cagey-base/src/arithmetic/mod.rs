@@ -3,32 +3,6 @@
 //! A formula over an [`Arithmetic`] serves numbers, SIMD vectors and tensors. One over [`Real`] numbers has their
 //! operators and special functions, and gives its derivatives if it is computed with [`Jet`]s.
 
-/// The methods of [`Arithmetic`] that types with operators have by them.
-macro_rules! by_operators {
-    () => {
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            self + other
-        }
-        #[inline(always)]
-        fn mul(self, other: Self) -> Self {
-            self * other
-        }
-        #[inline(always)]
-        fn div(self, other: Self) -> Self {
-            self / other
-        }
-        #[inline(always)]
-        fn scale(self, factor: f64) -> Self {
-            self * factor
-        }
-        #[inline(always)]
-        fn shift(self, constant: f64) -> Self {
-            self + constant
-        }
-    };
-}
-
 mod jet;
 mod real;
 #[doc(hidden)]

@@ -82,25 +82,19 @@ pub trait Real:
     /// `ln Γ(self)` for positive numbers.
     #[inline(always)]
     fn ln_gamma(self) -> Self {
-        self.smooth(|x, order| {
-            let of = |at: usize, derivative: fn(f64) -> f64| if order >= at { derivative(x) } else { 0.0 };
-            [ln_gamma(x), of(1, digamma), of(2, trigamma), of(3, tetragamma)]
-        })
+        self.smooth(|x, order| up_to(order, x, [ln_gamma, digamma, trigamma, tetragamma]))
     }
 
     /// `ψ(self)`, the slope of [`ln_gamma`](Self::ln_gamma).
     #[inline(always)]
     fn digamma(self) -> Self {
-        self.smooth(|x, order| {
-            let of = |at: usize, derivative: fn(f64) -> f64| if order >= at { derivative(x) } else { 0.0 };
-            [digamma(x), of(1, trigamma), of(2, tetragamma), 0.0]
-        })
+        self.smooth(|x, order| up_to(order, x, [digamma, trigamma, tetragamma, |_| 0.0]))
     }
 
     /// `ψ'(self)`; only its first derivative is known.
     #[inline(always)]
     fn trigamma(self) -> Self {
-        self.smooth(|x, order| [trigamma(x), if order > 0 { tetragamma(x) } else { 0.0 }, 0.0, 0.0])
+        self.smooth(|x, order| up_to(order, x, [trigamma, tetragamma, |_| 0.0, |_| 0.0]))
     }
 
     /// `ln Φ(self)`, with Φ the standard normal distribution function.
@@ -111,6 +105,12 @@ pub trait Real:
             [value, r, -r * (z + r), r * ((z + r) * (z + 2.0 * r) - 1.0)]
         })
     }
+}
+
+/// A function and those of its derivatives that count.
+#[inline(always)]
+fn up_to(order: usize, x: f64, of: [fn(f64) -> f64; 4]) -> [f64; 4] {
+    std::array::from_fn(|at| if at <= order { of[at](x) } else { 0.0 })
 }
 
 /// The logistic function and its first three derivatives.
@@ -151,35 +151,67 @@ impl Real for f64 {
     }
 }
 
-impl Arithmetic for f64 {
-    by_operators!();
-
+/// Formulas for tensors and SIMD vectors also take numbers, with and without derivatives.
+impl<T: Real> Arithmetic for T {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self + other
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self * other
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self / other
+    }
+    #[inline(always)]
+    fn scale(self, factor: f64) -> Self {
+        self * factor
+    }
+    #[inline(always)]
+    fn shift(self, constant: f64) -> Self {
+        self + constant
+    }
     #[inline(always)]
     fn exp(self) -> Self {
-        f64::exp(self)
+        self.smooth(|x, _| [x.exp(); 4])
     }
     #[inline(always)]
     fn ln(self) -> Self {
-        f64::ln(self)
+        self.smooth(|x, _| {
+            let r = x.recip();
+            [x.ln(), r, -r * r, 2.0 * r * r * r]
+        })
     }
     #[inline(always)]
     fn ln_1p(self) -> Self {
-        f64::ln_1p(self)
+        self.smooth(|x, _| {
+            let r = (1.0 + x).recip();
+            [x.ln_1p(), r, -r * r, 2.0 * r * r * r]
+        })
     }
     #[inline(always)]
     fn at_most(self, bound: f64) -> Self {
-        self.min(bound)
+        if self.number() > bound { Self::constant(bound) } else { self }
     }
     #[inline(always)]
     fn safe_sqrt(self) -> Self {
-        f64::sqrt(self.clamp(SMALLEST_SQUARE, largest_square(8)))
+        let square = self.at_most(largest_square(8));
+        if square.number() < SMALLEST_SQUARE { Self::constant(SMALLEST_SQUARE.sqrt()) } else { square.sqrt() }
     }
     #[inline(always)]
     fn sin(self) -> Self {
-        f64::sin(self)
+        self.smooth(|x, _| {
+            let (sine, cosine) = x.sin_cos();
+            [sine, cosine, -sine, -cosine]
+        })
     }
     #[inline(always)]
     fn cos(self) -> Self {
-        f64::cos(self)
+        self.smooth(|x, _| {
+            let (sine, cosine) = x.sin_cos();
+            [cosine, -sine, -cosine, sine]
+        })
     }
 }

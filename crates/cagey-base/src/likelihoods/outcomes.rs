@@ -14,6 +14,9 @@ const END: f64 = 40.0;
 /// Counts with their mode beyond this number are treated as a continuum.
 const MANY: f64 = 1e5;
 
+/// All numbers.
+const ALL: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
+
 /// `E[g(y) | f]` over the targets up to `last`, for one latent vector `f`. Densities are taken to have one peak.
 pub fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, last: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let log = |y: f64| d.log_density(Row { y, auxiliary }, f);
@@ -22,7 +25,7 @@ pub fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, last: f64,
         Support::Classes(classes) => (0..classes).map(|c| c as f64).take_while(|c| *c <= last).map(weighed).sum(),
         Support::Counts(most) => {
             let most = most.unwrap_or(f64::INFINITY);
-            let top = highest(&|y| if y < 0.0 || y > most { f64::NEG_INFINITY } else { log(y.floor()) }, 0.0, 1.0);
+            let top = highest(&|y| if y < 0.0 || y > most { f64::NEG_INFINITY } else { log(y.floor()) }, 0.0);
             let top = top.floor().clamp(0.0, most);
             if top > MANY {
                 return integral(&log, [-0.5, most + 0.5], top, last.floor() + 0.5, g);
@@ -33,18 +36,15 @@ pub fn average<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, last: f64,
             let up = std::iter::successors(Some(top + 1.0), |y| Some(y + 1.0)).take_while(|y| *y <= last && counted(y));
             down.filter(|y| *y <= last).chain(up).map(weighed).sum()
         }
-        Support::Real => integral(&log, [f64::NEG_INFINITY, f64::INFINITY], 0.0, last, g),
+        Support::Real => integral(&log, ALL, 0.0, last, g),
+        Support::Positive | Support::Unit if last <= 0.0 => 0.0,
         // On an unbounded scale, with the slope of the way back.
-        Support::Positive if last <= 0.0 => 0.0,
-        Support::Positive => {
-            integral(&|t| log(t.exp()) + t, [f64::NEG_INFINITY, f64::INFINITY], 0.0, last.ln(), &|t| g(t.exp()))
-        }
-        Support::Unit if last <= 0.0 => 0.0,
+        Support::Positive => integral(&|t| log(t.exp()) + t, ALL, 0.0, last.ln(), &|t| g(t.exp())),
         Support::Unit => {
             let density =
                 |t: f64| log(logistic(t).clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON)) - softplus(t) - softplus(-t);
             let end = if last >= 1.0 { f64::INFINITY } else { (last / (1.0 - last)).ln() };
-            integral(&density, [f64::NEG_INFINITY, f64::INFINITY], 0.0, end, &|t| g(logistic(t)))
+            integral(&density, ALL, 0.0, end, &|t| g(logistic(t)))
         }
     }
 }
@@ -78,7 +78,7 @@ pub fn draw<D: Density + ?Sized>(d: &D, f: &[f64], auxiliary: f64, rng: &mut dyn
 
 /// `∫ g exp(log)` between two ends, up to `last`. The search for the peak begins at `start`.
 fn integral(log: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], start: f64, last: f64, g: &dyn Fn(f64) -> f64) -> f64 {
-    let peak = highest(log, start, 1.0).clamp(low, high);
+    let peak = highest(log, start).clamp(low, high);
     let top = log(peak);
     if !top.is_finite() {
         return f64::NAN;
@@ -105,8 +105,8 @@ fn integral(log: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], start: f64, last: f
 }
 
 /// A place near the peak, from `start` on: steps grow while they lead up, and then become small.
-fn highest(log: &dyn Fn(f64) -> f64, start: f64, step: f64) -> f64 {
-    let (mut place, mut value, mut step) = (start, log(start), step);
+fn highest(log: &dyn Fn(f64) -> f64, start: f64) -> f64 {
+    let (mut place, mut value, mut step) = (start, log(start), 1.0_f64);
     for _ in 0..400 {
         let next = [place + step, place - step].into_iter().map(|t| (t, log(t))).find(|(_, next)| *next > value);
         match next {

@@ -6,8 +6,9 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::density::{Density, Marginal, Support};
+use super::softmax::{moments, up_to};
 use super::targets::Row;
-use crate::arithmetic::special::normal_quantile;
+use crate::arithmetic::special::{logistic, logit, normal_quantile};
 
 /// A map from an unbounded scale to a support, or back.
 type Map = fn(f64) -> f64;
@@ -121,7 +122,7 @@ impl Prediction {
             return average(&self.parts, Self::mean);
         }
         match self.sharpened() {
-            Some(p) => moment(&p, |code| code),
+            Some(p) => moments(&p).0,
             None => self.density.predictive_mean(self.at(), self.auxiliary),
         }
     }
@@ -133,7 +134,7 @@ impl Prediction {
             return average(&self.parts, |part| part.variance() + (part.mean() - mean).powi(2));
         }
         match self.sharpened() {
-            Some(p) => moment(&p, |code| code * code) - moment(&p, |code| code).powi(2),
+            Some(p) => moments(&p).1,
             None => self.density.predictive_variance(self.at(), self.auxiliary),
         }
     }
@@ -168,7 +169,7 @@ impl Prediction {
             return average(&self.parts, |part| part.cdf(y));
         }
         match self.sharpened() {
-            Some(p) => p.iter().enumerate().filter(|(code, _)| *code as f64 <= y).map(|(_, p)| p).sum(),
+            Some(p) => up_to(&p, y),
             None => self.density.predictive_cdf(self.row(y), self.at()),
         }
     }
@@ -229,23 +230,17 @@ impl Prediction {
 
     /// The smallest `y` with `P(target ≤ y) ≥ p`. For `p` = 0 and 1, an end of the support or infinite.
     pub fn quantile(&self, p: f64) -> f64 {
-        let whole = |last: f64| self.whole_quantile(p, last);
-        let (low, high) = match self.support() {
-            Support::Classes(classes) => return whole(classes as f64 - 1.0),
-            Support::Counts(last) => return whole(last.unwrap_or(f64::INFINITY)),
-            Support::Real => (f64::NEG_INFINITY, f64::INFINITY),
-            Support::Positive => (0.0, f64::INFINITY),
-            Support::Unit => (0.0, 1.0),
+        // The ends of the support, and maps from an unbounded scale and back.
+        let ([low, high], to, from): ([f64; 2], Map, Map) = match self.support() {
+            Support::Classes(_) | Support::Counts(_) => return self.whole_quantile(p, self.support().last()),
+            Support::Real => ([f64::NEG_INFINITY, f64::INFINITY], |t| t, |t| t),
+            Support::Positive => ([0.0, f64::INFINITY], f64::exp, f64::ln),
+            Support::Unit => ([0.0, 1.0], logistic, logit),
         };
         if p <= 0.0 || p >= 1.0 {
             return if p <= 0.0 { low } else { high };
         }
-        // On an unbounded scale: find a bracket from the centre, then refine it.
-        let (to, from): (Map, Map) = match self.support() {
-            Support::Positive => (f64::exp, f64::ln),
-            Support::Unit => (crate::arithmetic::special::logistic, crate::arithmetic::special::logit),
-            _ => (|t| t, |t| t),
-        };
+        // Find a bracket from the centre, then refine it.
         let centre = from(self.mean()).clamp(-1e150, 1e150);
         let excess = |t: f64| self.cdf(to(t)) - p;
         let mut step = match self.support() {
@@ -332,9 +327,4 @@ fn drawn(probabilities: impl ExactSizeIterator<Item = f64>, rng: &mut dyn Rng) -
 /// The mean of a number over weighted parts.
 fn average<T>(parts: &[(f64, T)], of: impl Fn(&T) -> f64) -> f64 {
     parts.iter().map(|(weight, part)| weight * of(part)).sum()
-}
-
-/// The mean of a function of the class codes.
-fn moment(p: &[f64], of: impl Fn(f64) -> f64) -> f64 {
-    p.iter().enumerate().map(|(code, p)| p * of(code as f64)).sum()
 }

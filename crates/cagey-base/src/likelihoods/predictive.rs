@@ -10,6 +10,11 @@ use crate::arithmetic::special::LN_TAU;
 const EDGE: f64 = 9.0;
 const TOLERANCE: f64 = 1e-9;
 
+/// `E[exp(f)]` for one latent function.
+pub(super) fn mean_exp(at: Marginal) -> f64 {
+    (at.mean[0] + 0.5 * at.variance[0]).exp()
+}
+
 /// `E[g(f)]` for a bounded or slowly growing `g` that may change steeply near `turn`.
 pub fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let sd = variance.max(0.0).sqrt();

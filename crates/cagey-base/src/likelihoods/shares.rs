@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::density::Marginal;
 use super::quadrature::{hermite, over};
-use super::softmax::normalise;
+use super::softmax::{normalise, others};
 use crate::arithmetic::special::{FRAC_1_SQRT_TAU, normal_cdf};
 use crate::vectors::vectorised;
 
@@ -104,8 +104,7 @@ fn without_variance(f: &[f64]) -> Averages {
     let mut shares = f.to_vec();
     let log_sum = normalise(&mut shares);
     shares.iter_mut().for_each(|p| *p = p.max(f64::MIN_POSITIVE));
-    let others = |own: usize| shares.iter().enumerate().filter(|(c, _)| *c != own).map(|(_, p)| p).sum::<f64>();
-    let bends = shares.iter().enumerate().map(|(c, p)| -0.5 * p * others(c)).collect();
+    let bends = shares.iter().enumerate().map(|(c, p)| -0.5 * p * others(&shares, c)).collect();
     Averages { shares, bends, log_sum }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::correlated::{self, Points};
+use super::correlated::{Averaged, Points, probabilities};
 use super::density::{Density, Marginal, Slopes, Support, by_marginals};
 use super::formula::Formula;
 use super::shares::{Averages, averages};
@@ -17,14 +17,11 @@ pub struct Shares {
     points: Points,
 }
 
-/// Averages over correlated latent functions for training, which needs more than this crate has; and faster ones for
-/// predictions.
-pub trait Joint: std::fmt::Debug + Send + Sync {
+/// Averages over correlated latent functions for training, which needs more than this crate has; and a faster lattice
+/// for predictions.
+pub trait Joint: Averaged + std::fmt::Debug + Send + Sync {
     /// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])`.
     fn log_sum(&self, mean: &[f64], covariance: &[f64]) -> LogSum;
-
-    /// `E[softmax(f)]`.
-    fn probabilities(&self, mean: &[f64], covariance: &[f64]) -> Vec<f64>;
 }
 
 /// The average of `ln Σ exp(f)`.
@@ -88,14 +85,13 @@ impl Density for Shares {
             for b in 0..n {
                 hessian[a * n + b] = gradient[a] * gradient[b];
             }
-            // π(1 − π) from the shares of the other classes, which keep their digits as π approaches 1.
-            let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != a).map(|(_, p)| p).sum();
-            hessian[a * n + a] = -gradient[a] * others;
+            // π(1 − π) from the shares of the other classes.
+            hessian[a * n + a] = -gradient[a] * others(gradient, a);
         }
         let class = row.y as usize;
-        let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum();
+        let missing = others(gradient, class);
         gradient.iter_mut().for_each(|g| *g = -*g);
-        gradient[class] = others;
+        gradient[class] = missing;
         Density::log_density(self, row, f)
     }
 
@@ -160,11 +156,17 @@ impl Density for Shares {
     }
 
     fn joint_probabilities(&self, mean: &[f64], covariance: &[f64]) -> Option<Vec<f64>> {
-        Some(match &self.joint {
-            Some(joint) => joint.probabilities(mean, covariance),
-            None => correlated::probabilities(mean, covariance, &self.points),
-        })
+        let lattice: &dyn Averaged = match &self.joint {
+            Some(joint) => &**joint,
+            None => &self.points,
+        };
+        Some(probabilities(mean, covariance, lattice))
     }
+}
+
+/// The share of all other classes, which keeps its digits as that of a class approaches 1.
+pub(super) fn others(p: &[f64], class: usize) -> f64 {
+    p.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum()
 }
 
 fn shares(f: &[f64]) -> Vec<f64> {
@@ -174,11 +176,12 @@ fn shares(f: &[f64]) -> Vec<f64> {
 }
 
 /// Mean and variance of the class codes.
-fn moments(p: &[f64]) -> (f64, f64) {
+pub(super) fn moments(p: &[f64]) -> (f64, f64) {
     let mean: f64 = p.iter().enumerate().map(|(c, p)| c as f64 * p).sum();
     (mean, p.iter().enumerate().map(|(c, p)| (c as f64 - mean).powi(2) * p).sum())
 }
 
-fn up_to(p: &[f64], y: f64) -> f64 {
+/// The probability of the classes up to a code.
+pub(super) fn up_to(p: &[f64], y: f64) -> f64 {
     p.iter().enumerate().filter(|(c, _)| *c as f64 <= y).map(|(_, p)| p).sum::<f64>().min(1.0)
 }

@@ -125,17 +125,12 @@ struct Leg {
     seconds: f64,
 }
 
-struct Runner {
-    name: &'static str,
-    model: Box<dyn GpModel>,
-    loss: Option<f64>,
-}
-
-/// The best result of a race on some of the rows. If the training ends above it, it should begin again from there.
+/// A start with the result of its short training. If the best one of a race on some of the rows has a lower loss than
+/// the training at its end, the training should begin again from there.
 pub struct Fallback {
     name: &'static str,
     model: Box<dyn GpModel>,
-    /// Objective per row, on all rows.
+    /// Objective per row; infinite if the short training failed.
     loss: f64,
 }
 
@@ -195,7 +190,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     legs.save()?;
 
     let light = model.lighter();
-    let mut other = Runner { name: lengths.start(), model: light.boxed(), loss: None };
+    let mut other = Fallback { name: lengths.start(), model: light.boxed(), loss: f64::INFINITY };
     match &lengths {
         Lengths::Columns(columns) => {
             make_equal(&mut *other.model, columns);
@@ -208,34 +203,35 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
             places.iter().for_each(|at| parameters[*at].1.put_internal(&[*short]));
         }
     }
-    let mut own = Runner { name: "data's own", model: light, loss: None };
+    let mut own = Fallback { name: "data's own", model: light, loss: f64::INFINITY };
     own.loss = legs.run(&mut *own.model, shown, STEPS);
     // If the isotropic optimum already leads, it needs no further steps.
-    if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
+    if other.loss.is_infinite() || other.loss > own.loss {
         other.loss = legs.run(&mut *other.model, shown, STEPS);
     }
     if legs.came_to_nothing() {
         return Ok(None);
     }
     let (mut lead, mut fallback) = (0.0, None);
-    let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
     if sample.is_some() {
         let batch = data.batch(&Scope::new(track.training.compute)?);
         for runner in [&mut own, &mut other] {
-            runner.loss = runner.loss.filter(|_| !legs.over).and_then(|_| legs.judge(&*runner.model, &batch));
+            let known = runner.loss.is_finite() && !legs.over;
+            runner.loss = if known { legs.judge(&*runner.model, &batch) } else { f64::INFINITY };
         }
-        let best = if loss(&other) < loss(&own) { &other } else { &own };
-        fallback = best.loss.map(|loss| Fallback { name: best.name, model: best.model.boxed(), loss });
+        let Fallback { name, model: best, loss } = if other.loss < own.loss { &other } else { &own };
+        fallback = loss.is_finite().then(|| Fallback { name, model: best.boxed(), loss: *loss });
         // The result of training on the sample counts as a better start only if it is clearly better.
         (own.model, lead) = (model.boxed(), LEAD);
     }
-    let leads = loss(&other) + lead < loss(&own);
+    let leads = other.loss + lead < own.loss;
     let runners = if leads { [other, own] } else { [own, other] };
     let Legs { saved, cut, .. } = legs;
     race.seconds += began.elapsed().as_secs_f64();
-    race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
-    if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
-        copy(&*best.model, &mut **model);
+    let finite = |loss: f64| loss.is_finite().then_some(loss);
+    race.starts = runners.iter().map(|run| Start { name: run.name.into(), loss: finite(run.loss) }).collect();
+    if runners[0].loss.is_finite() {
+        copy(&*runners[0].model, &mut **model);
     }
     Ok(Some(Raced { race, fallback, prelude: (!cut).then(|| json!(saved)) }))
 }
@@ -248,16 +244,11 @@ fn copy(from: &dyn GpModel, to: &mut dyn GpModel) {
 
 /// Sets all raw values of a model; false if there are not as many.
 fn placed(model: &mut dyn GpModel, raw: &[f64]) -> bool {
-    if model.parameters().iter().map(|(_, p)| p.len()).sum::<usize>() != raw.len() {
-        return false;
+    let fits = model.parameters().iter().map(|(_, p)| p.len()).sum::<usize>() == raw.len();
+    if fits {
+        fit::put_raw(model.parameters_mut().into_iter().map(|(_, parameter)| parameter), raw);
     }
-    let mut at = 0;
-    for (_, parameter) in model.parameters_mut() {
-        let end = at + parameter.len();
-        parameter.put_raw(&raw[at..end]);
-        at = end;
-    }
-    true
+    fits
 }
 
 /// Rows drawn by the seed, if there are more than a race uses. Rows with the same inputs stay together, because the
@@ -295,10 +286,10 @@ struct Legs<'a, 'b, 'c> {
 }
 
 impl Legs<'_, '_, '_> {
-    /// Trains the model for at most so many steps and returns the loss at the end.
-    fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
+    /// Trains the model for at most so many steps and returns the loss at the end; infinite if there is none.
+    fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> f64 {
         if self.over || self.came_to_nothing() {
-            return None;
+            return f64::INFINITY;
         }
         self.begun += 1;
         if let Some(leg) = self.saved.get(self.begun - 1).cloned()
@@ -345,10 +336,10 @@ impl Legs<'_, '_, '_> {
         self.cut && !self.over && !whole && self.race.steps == 0
     }
 
-    fn count(&mut self, leg: &Leg) -> Option<f64> {
+    fn count(&mut self, leg: &Leg) -> f64 {
         self.race.steps += leg.steps;
         self.race.evaluations += leg.evaluations;
-        leg.loss
+        leg.loss.unwrap_or(f64::INFINITY)
     }
 
     /// Saves the trainings that are over where the training's state will be.
@@ -356,10 +347,10 @@ impl Legs<'_, '_, '_> {
         if self.kept { Before::save(self.track.training.config, json!(self.saved)) } else { Ok(()) }
     }
 
-    /// The loss on all rows.
-    fn judge(&mut self, model: &dyn GpModel, batch: &Batch) -> Option<f64> {
+    /// The loss on all rows; infinite if it cannot be evaluated.
+    fn judge(&mut self, model: &dyn GpModel, batch: &Batch) -> f64 {
         self.race.evaluations += 1;
         let Training { compute, data, .. } = self.track.training;
-        Some(fit::evaluate(model, compute, batch).ok()?.loss / data.n() as f64)
+        fit::evaluate(model, compute, batch).map_or(f64::INFINITY, |found| found.loss / data.n() as f64)
     }
 }
