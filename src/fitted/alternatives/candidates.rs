@@ -2,7 +2,7 @@
 
 use super::series::{ends, is_even, periods};
 use super::trial::Way;
-use crate::data::{Dataset, Encoding, TargetTransform};
+use crate::data::{Dataset, TargetTransform};
 use crate::fitted::average::AVERAGE;
 use crate::fitted::copies::is_arranged;
 use crate::fitted::{Calibrate, Fitted, Registry, Settings};
@@ -195,7 +195,7 @@ fn trends(fitted: &Fitted, data: &Dataset, input: usize) -> Vec<Candidate> {
         all.push(Candidate::kernel(now, Remedy::Trend, trend.clone()));
     }
     let x: Vec<f64> = (0..data.n).map(|row| data.row(row)[input]).collect();
-    let dates = fitted.schema.features.iter().any(|c| c.name == *name && c.encoding == Encoding::Date);
+    let dates = fitted.schema.features.iter().any(|c| c.name == *name && c.encoding.is_date());
     if !text.contains("periodic") && (dates || is_even(&x)) {
         for period in periods(&x, data.y.as_deref().unwrap_or_default()) {
             let season = form("periodic", &format!("period={}, fix=period", crate::params::shown(period)));

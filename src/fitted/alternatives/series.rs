@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::data::{Encoding, Schema};
+use crate::data::Schema;
 
 /// Fewer values are no series.
 const FEW: usize = 24;
@@ -38,7 +38,7 @@ const HARDLY: f64 = 0.02;
 /// Whether rows `x`, row-major `[n, d]`, are a series: in the order of their only input, which has dates or evenly
 /// spaced values.
 pub fn is_series(schema: &Schema, x: &[f64], d: usize) -> bool {
-    let dates = matches!(schema.features.as_slice(), [column] if column.encoding == Encoding::Date);
+    let dates = matches!(schema.features.as_slice(), [column] if column.encoding.is_date());
     let ordered = x.windows(2).all(|pair| pair[0] <= pair[1]);
     d == 1 && ordered && (dates || is_even(x))
 }

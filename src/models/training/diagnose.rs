@@ -147,7 +147,10 @@ fn spread(data: &Observations, column: usize) -> Spread {
     let first = data.x[column];
     let other = values().find(|x| **x != first).unwrap_or(&first);
     let binary = values().all(|x| *x == first || x == other);
-    Spread { sd: (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt(), binary }
+    // The mean of equal values may be off by a rounding error.
+    let constant = values().all(|x| *x == first);
+    let variance = if constant { 0.0 } else { values().map(|x| (x - mean).powi(2)).sum::<f64>() / n };
+    Spread { sd: variance.sqrt(), binary }
 }
 
 /// Below this shape, the covariance of a rational quadratic kernel hardly decreases.
