@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::TensorData;
 use rayon::prelude::*;
 
 use super::correction::Correction;
@@ -12,7 +12,7 @@ use super::system::Gram;
 use super::tangent::{Solved, Tangent};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
-use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
+use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
 use crate::threads;
 
@@ -23,28 +23,19 @@ use crate::threads;
 /// are then `½ (C + s aᵀ + a sᵀ − a aᵀ)` for K and `s − a` for m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006,
 /// 5.5.1). A [correction](super::correction) `Σ c` with slopes `D` in the variances of `Σ = K − K C K` subtracts
 /// `(I − C K) D (I − K C)` from the adjoint for K, and adds to `q` what c and the variances lose along f.
-pub(super) fn evidence(
-    (density, rows, corrected): (Arc<dyn Density>, Vec<Row>, bool),
-    covariances: Tensor<2>,
-    means: Tensor<1>,
-    own: Option<Tensor<1>>,
-) -> Result<Tensor<1>> {
-    let op = Evidence { density, rows, corrected, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
-    match own {
-        Some(own) => apply3(op, covariances, means, own),
-        None => apply2(op, covariances, means),
-    }
+pub(super) struct Evidence {
+    /// The likelihood.
+    pub density: Arc<dyn Density>,
+    /// Targets.
+    pub rows: Vec<Row>,
+    /// Whether to correct, if the likelihood allows it.
+    pub corrected: bool,
+    /// The number of the likelihood's own parameters.
+    pub own: usize,
 }
 
 /// The relative error of the way that the mode moves.
 const EXACT: f64 = 1e-11;
-
-struct Evidence {
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
-    corrected: bool,
-    own: usize,
-}
 
 /// The values that the adjoint needs.
 struct SavedEvidence {
@@ -71,38 +62,6 @@ impl Corrected {
 impl Evidence {
     fn task<'a>(&'a self, covariances: &'a [f64], means: &'a [f64]) -> Task<'a> {
         Task { density: &*self.density, rows: &self.rows, gram: Gram::new(covariances, self.rows.len()), means }
-    }
-
-    /// The value, and the gradients in covariances, means and own parameters.
-    fn value(
-        self: Arc<Self>,
-        covariances: TensorData,
-        means: TensorData,
-    ) -> Result<(TensorData, impl FnOnce(TensorData) -> Result<[TensorData; 3]> + Send)> {
-        let dtype = covariances.dtype();
-        let (covariances, means) = (widened(covariances)?, widened(means)?);
-        let task = self.task(&covariances, &means);
-        let mode = task.mode()?;
-        let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
-        let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
-        let mut corrected = None;
-        if self.corrected && task.is_corrected() {
-            let left = Left::new(&mode.system, task.gram);
-            let rows = task.corrections(&mode.f, &left.variances, self.own);
-            value -= rows.iter().map(|row| row.value).sum::<f64>();
-            corrected = Some(Corrected { rows, left });
-        }
-        let kept = SavedEvidence { covariances, means, mode, corrected };
-        let vjp = move |grad| {
-            let shapes = [vec![kept.covariances.len() / self.rows.len(), self.rows.len()], vec![kept.means.len()]];
-            let [covariances, means, own] = self.gradients(&kept, widened(grad)?.iter().sum())?;
-            Ok([
-                narrowed(covariances, &shapes[0], dtype),
-                narrowed(means, &shapes[1], dtype),
-                narrowed(own, &[self.own], dtype),
-            ])
-        };
-        Ok((narrowed(vec![value], &[1], dtype), vjp))
     }
 
     /// The gradients in covariances, means and own parameters.
@@ -182,16 +141,29 @@ impl Evidence {
     }
 }
 
-impl HostOp<2> for Evidence {
-    fn forward(self: Arc<Self>, [covariances, means]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (value, vjp) = self.value(covariances, means)?;
-        Ok((value, Box::new(|grad, _needs| vjp(grad).map(|[k, m, _]| [Some(k), Some(m)]))))
-    }
-}
-
 impl HostOp<3> for Evidence {
     fn forward(self: Arc<Self>, [covariances, means, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
-        let (value, vjp) = self.value(covariances, means)?;
-        Ok((value, Box::new(|grad, _needs| Ok(vjp(grad)?.map(Some)))))
+        let dtype = covariances.dtype();
+        let (covariances, means) = (widened(covariances)?, widened(means)?);
+        let task = self.task(&covariances, &means);
+        let mode = task.mode()?;
+        let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
+        let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
+        let mut corrected = None;
+        if self.corrected && task.is_corrected() {
+            let left = Left::new(&mode.system, task.gram);
+            let rows = task.corrections(&mode.f, &left.variances, self.own);
+            value -= rows.iter().map(|row| row.value).sum::<f64>();
+            corrected = Some(Corrected { rows, left });
+        }
+        let kept = SavedEvidence { covariances, means, mode, corrected };
+        let vjp = move |grad, _needs: [bool; 3]| {
+            let [covariances, means, own] = self.gradients(&kept, widened(grad)?.iter().sum())?;
+            let shape = [covariances.len() / self.rows.len(), self.rows.len()];
+            let in_means = narrowed(means, &[kept.means.len()], dtype);
+            let in_own = narrowed(own, &[self.own], dtype);
+            Ok([Some(narrowed(covariances, &shape, dtype)), Some(in_means), Some(in_own)])
+        };
+        Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }
 }

@@ -2,7 +2,7 @@
 
 use cagey_base::state_space::{observed, power};
 
-use super::chain::{Forward, Rows, State, Visit, segment};
+use super::chain::{Forward, Pass, Rows, State, Visit, segment};
 use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetric_times, symmetrise};
 use super::gather::Gather;
 
@@ -154,15 +154,8 @@ impl<const D: usize> Chain<'_, D> {
         }
     }
 
-    pub(super) fn solve_transposed(
-        &self,
-        rows: Rows,
-        forward: &Forward,
-        place: &dyn Fn(usize) -> usize,
-        z: &mut [f64],
-        count: usize,
-    ) {
-        let (mut transition, mut h) = (self.transition(), Vec::new());
+    pub(super) fn solve_transposed(&self, Pass { rows: sorted, forward }: &Pass, z: &mut [f64], count: usize) {
+        let (rows, mut transition, mut h) = (sorted.rows(), self.transition(), Vec::new());
         let mut r = vec![[0.0; D]; count];
         let mut kept: Vec<Kept<D>> = Vec::with_capacity(segment(D).min(rows.t.len()));
         for (first, range, start) in forward.segments() {
@@ -170,7 +163,7 @@ impl<const D: usize> Chain<'_, D> {
             for i in range.rev() {
                 observed(self.blocks, rows.t[i], &mut h);
                 let seen = self.innovation(&kept[i - first].predicted, &h, rows.y[i], rows.noise[i]);
-                let own = &mut z[place(i) * count..][..count];
+                let own = &mut z[sorted.place(i) * count..][..count];
                 for (r, z) in r.iter_mut().zip(own) {
                     *z = *z / seen.variance.sqrt() - dot(&seen.ph, r) / seen.variance;
                     h.iter().for_each(|&(at, h)| r[at] += h * *z);

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use burn::tensor::TensorData;
 
-use super::axes::Times;
 use super::program::Program;
-use super::rows::Sorted;
+use super::rows::{Sorted, Times};
 use crate::error::Result;
 use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
@@ -27,15 +26,14 @@ impl HostOp<3> for Density {
         let blocks = self.program.at(&values)?;
         let white = blocks.noise();
         let noise = widened(noise)?.into_iter().map(|noise| noise + white).collect();
-        let rows = Sorted::new(self.times.clone(), widened(residual)?, noise);
-        let forward = blocks.forward(rows.rows(), None)?;
-        let value = narrowed(vec![forward.value], &[1], dtype);
-        let (n, count) = (self.times.t.len(), self.program.parameters());
+        let pass = blocks.pass(Sorted::new(self.times.clone(), widened(residual)?, noise))?;
+        let value = narrowed(vec![pass.forward.value], &[1], dtype);
+        let (n, count) = (self.times.t.len(), self.program.parameters);
         let vjp = move |grad, _needs: [bool; 3]| {
             let factor: f64 = widened(grad)?.into_iter().sum();
             let (mut residual, mut noise) = (vec![0.0; n], vec![0.0; n]);
-            let mut slopes = blocks.backward(rows.rows(), &forward, Some(count), &mut |visit| {
-                let (place, [u, m]) = (rows.place(visit.row), visit.residual);
+            let mut slopes = pass.back(&blocks, Some(count), |place, visit| {
+                let [u, m] = visit.residual;
                 residual[place] = factor * u;
                 noise[place] = 0.5 * factor * (m - u * u);
             });

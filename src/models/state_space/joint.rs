@@ -9,15 +9,14 @@ impl StateSpacePosterior {
     /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with
     /// L = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
     pub(super) fn joint(&self, x: &[f64]) -> Result<Joint> {
-        let (times, d, n) = (self.axes.times(x), self.blocks.width(), self.rows.rows().t.len());
+        let (times, d, n) = (self.axes.times(x), self.blocks.width(), self.data().n());
         let (t, m) = (&times.t, times.t.len());
         let (mut mean, mut h) = (self.means(x)?, Vec::new());
-        let merged = self.rows.with(&times);
-        let forward = self.blocks.forward(merged.rows(), None)?;
+        let pass = self.blocks.pass(self.pass.rows.with(&times))?;
         // (I − N P) h of each new row.
         let mut ends = vec![Vec::new(); m];
-        self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
-            let Some(place) = merged.place(visit.row).checked_sub(n) else { return };
+        pass.back(&self.blocks, None, |place, visit| {
+            let Some(place) = place.checked_sub(n) else { return };
             self.blocks.observed(t[place], &mut h);
             let ph = carried(&h, visit.covariance, d);
             mean[place] += along(&h, visit.mean) + dot(&ph, visit.r);
@@ -25,8 +24,8 @@ impl StateSpacePosterior {
             ends[place] = spread(&h, d).iter().zip(back).map(|(h, np)| h - np).collect();
         });
         let (mut covariance, mut seen) = (vec![0.0; m * m], Vec::new());
-        self.blocks.carried(merged.rows(), &mut |row, states, vectors| {
-            let Some(place) = merged.place(row).checked_sub(n) else { return };
+        self.blocks.carried(pass.rows.rows(), &mut |row, states, vectors| {
+            let Some(place) = pass.rows.place(row).checked_sub(n) else { return };
             self.blocks.observed(t[place], &mut h);
             vectors.extend(carried(&h, states, d));
             seen.push(place);

@@ -11,13 +11,12 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `program`, `axes` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
-//! | `chain`, `banded`, `gather` | the passes over the rows, and the gradient |
+//! | `program`, `rows` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
+//! | `chain`, `filter`, `backward`, `banded`, `gather` | the passes over the rows, and the gradient |
 //! | `density` | the evidence as an operation with its own adjoint |
 //! | `posterior`, `joint`, `served` | predictions |
 //! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
-mod axes;
 mod backward;
 mod banded;
 mod chain;
@@ -43,18 +42,17 @@ pub use program::{LEFT_OUT, STATES};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood};
+use crate::likelihoods::Gaussian;
 use crate::linalg::host::apply3;
-use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::gp_model::{GpModel, Size, gaussian_parts};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
-use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
-use axes::Axes;
 use density::Density;
 use program::Program;
+use rows::Axes;
 
 /// A GP prior over one input with Gaussian noise, conditioned without approximation: n time, and n memory for the rows.
 #[derive(Debug, Clone)]
@@ -114,17 +112,7 @@ impl GpModel for StateSpaceGp {
         "Exact Gaussian process by its state space".into()
     }
 
-    fn prior(&self) -> &Prior {
-        &self.prior
-    }
-
-    fn likelihood(&self) -> &dyn Likelihood {
-        &self.likelihood
-    }
-
-    fn start(&mut self, data: &Observations, units: &UserUnits) {
-        start(&mut self.likelihood, std::iter::empty(), data, units);
-    }
+    gaussian_parts!();
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         // Times, targets, noise and their gradients in f64; the states of a segment.

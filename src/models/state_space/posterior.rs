@@ -3,20 +3,17 @@
 use std::sync::OnceLock;
 
 use super::StateSpaceGp;
-use super::axes::Axes;
-use super::chain::{Forward, Visit};
+use super::chain::{Pass, Visit};
 use super::program::{Blocks, Program};
-use super::rows::Sorted;
+use super::rows::{Axes, Sorted};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
 use crate::models::posterior::{self, Exact, Joint, Marginals, Posterior, VARIANCE_FLOOR};
-use crate::models::prior::Prior;
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
@@ -29,8 +26,7 @@ pub struct StateSpacePosterior {
     data: Observations,
     pub(super) axes: Axes,
     pub(super) blocks: Blocks,
-    pub(super) rows: Sorted,
-    forward: Forward,
+    pub(super) pass: Pass,
     /// (K̂⁻¹(y − m))ᵢ and (K̂⁻¹)ᵢᵢ of each row.
     residuals: OnceLock<Vec<[f64; 2]>>,
     influence: OnceLock<Influence>,
@@ -38,37 +34,21 @@ pub struct StateSpacePosterior {
 
 impl StateSpacePosterior {
     pub(super) fn new(model: StateSpaceGp, compute: Compute, data: Observations) -> Result<Self> {
-        let program = Program::of(&model.prior.kernel, data.d)?;
-        let values: Vec<f64> = model.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
-        let blocks = program.at(&values)?;
-        let rows = sorted(&model, compute, (program.axes, &blocks), &data)?;
-        Self::given(model, compute, data, program.axes, blocks, rows)
+        let (axes, blocks) = Program::blocks(&model.prior.kernel, data.d)?;
+        let pass = blocks.pass(sorted(&model, compute, (axes, &blocks), &data)?)?;
+        Ok(Self::given(model, compute, data, (axes, blocks), pass))
     }
 
-    /// That of a prior given normal observations `rows` in place of the data's.
-    pub(super) fn of_rows(
-        prior: Prior,
-        compute: Compute,
-        data: Observations,
-        axes: Axes,
-        blocks: Blocks,
-        rows: Sorted,
-    ) -> Result<Self> {
-        let model = StateSpaceGp { prior, likelihood: Gaussian::new(0.1) };
-        Self::given(model, compute, data, axes, blocks, rows)
-    }
-
-    fn given(
+    /// That of a prior given the normal observations of a pass, whether or not they are the data's.
+    pub(super) fn given(
         model: StateSpaceGp,
         compute: Compute,
         data: Observations,
-        axes: Axes,
-        blocks: Blocks,
-        rows: Sorted,
-    ) -> Result<Self> {
-        let forward = blocks.forward(rows.rows(), None)?;
+        (axes, blocks): (Axes, Blocks),
+        pass: Pass,
+    ) -> Self {
         let (residuals, influence) = Default::default();
-        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
+        Self { model, compute, data, axes, blocks, pass, residuals, influence }
     }
 
     /// The observations conditioned on.
@@ -78,7 +58,7 @@ impl StateSpacePosterior {
 
     /// Minus the log density of the targets, in nats.
     pub fn evidence(&self) -> f64 {
-        -self.forward.value
+        -self.pass.forward.value
     }
 
     /// Conditions on more observations. Later rows take one step of the filter each; others, and those of several
@@ -89,30 +69,17 @@ impl StateSpacePosterior {
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let new = sorted(&self.model, self.compute, (self.axes, &self.blocks), more)?;
-        if new.rows().t.first().is_some_and(|first| *first < self.rows.last()) {
+        if new.rows().t.first().is_some_and(|first| *first < self.pass.rows.last()) {
             return Self::new(self.model.clone(), self.compute, data);
         }
-        let forward = self.forward.extended(self.blocks.forward(new.rows(), Some(&self.forward.last))?, self.data.n());
-        let mut rows = self.rows.clone();
-        rows.extend(new);
-        let (model, compute, (residuals, influence)) = (self.model.clone(), self.compute, Default::default());
-        let (axes, blocks) = (self.axes, self.blocks.clone());
-        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
-    }
-
-    fn residuals(&self) -> &[[f64; 2]] {
-        self.residuals.get_or_init(|| {
-            let mut all = vec![[0.0; 2]; self.data.n()];
-            self.blocks.backward(self.rows.rows(), &self.forward, None, &mut |visit| {
-                all[self.rows.place(visit.row)] = visit.residual;
-            });
-            all
-        })
+        let pass = self.pass.extended(&self.blocks, new)?;
+        Ok(Self::given(self.model.clone(), self.compute, data, (self.axes, self.blocks.clone()), pass))
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f).
     pub fn leave_one_out(&self) -> Marginals {
-        let rows = self.data.y.iter().zip(self.residuals());
+        let residuals = self.residuals.get_or_init(|| self.pass.residuals(&self.blocks));
+        let rows = self.data.y.iter().zip(residuals);
         let (mean, variance) = rows.map(|(y, [u, m])| (y - u / m, 1.0 / m)).unzip();
         Marginals { mean, variance, floored: 0 }
     }
@@ -136,24 +103,23 @@ impl StateSpacePosterior {
         let mut h = Vec::new();
         let d = self.blocks.width();
         let mut put = |place: usize, mean: f64, variance: f64| {
-            let prior = own.variance(t[place]);
+            let prior = cagey_base::state_space::variance(&own.blocks, t[place]);
             let (floor, variance) = (VARIANCE_FLOOR * prior, variance + own.noise());
             all.floored += usize::from(variance < floor);
             all.mean[place] = mean;
             all.variance[place] = if variance < floor { floor } else { variance };
         };
-        if t.iter().all(|t| *t >= self.rows.last()) {
-            let times = Sorted::new(times.clone(), Vec::new(), Vec::new());
-            self.blocks.ahead(&self.forward.last, times.rows().t, &mut |row, mean, covariance| {
-                own.observed(times.rows().t[row], &mut h);
-                put(times.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
-            });
+        if t.iter().all(|t| *t >= self.pass.rows.last()) {
+            let later = Sorted::new(times.clone(), Vec::new(), vec![f64::INFINITY; t.len()]);
+            let mut seen = |row: usize, mean: &[f64], covariance: &[f64]| {
+                own.observed(later.rows().t[row], &mut h);
+                put(later.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
+            };
+            self.blocks.forward(later.rows(), Some(&self.pass.forward.last), Some(&mut seen))?;
             return Ok(all);
         }
-        let merged = self.rows.with(&times);
-        let forward = self.blocks.forward(merged.rows(), None)?;
-        self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
-            let Some(place) = merged.place(visit.row).checked_sub(self.data.n()) else { return };
+        self.blocks.pass(self.pass.rows.with(&times))?.back(&self.blocks, None, |place, visit| {
+            let Some(place) = place.checked_sub(self.data.n()) else { return };
             own.observed(t[place], &mut h);
             let (mean, variance) = visit.smoothed(&h, d);
             put(place, mean, variance);
@@ -232,7 +198,7 @@ impl LeaveOneOut for StateSpacePosterior {
 
     /// Standardised residuals are D^-½L⁻ᵀ times normal numbers, as those of the exact model.
     fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
-        self.blocks.solve_transposed(self.rows.rows(), &self.forward, &|row| self.rows.place(row), &mut noise, count);
+        self.pass.solve_transposed(&self.blocks, &mut noise, count);
         for (row, variance) in noise.chunks_mut(count).zip(variance) {
             row.iter_mut().for_each(|value| *value *= variance.sqrt());
         }

@@ -1,20 +1,61 @@
-//! Rows in order of time, one series after another.
+//! Times of rows, and rows in order of time, one series after another.
 
 use std::cmp::Ordering;
 
-use super::axes::Times;
 use super::chain::Rows;
+use super::program::unknown;
+use crate::error::Result;
+use crate::kernels::Kernel;
 
-/// Times, targets and noise variances in order of time, and where each row was.
-#[derive(Debug, Clone)]
-pub struct Sorted {
-    /// The place of each row before it was sorted; none if the rows were in order.
-    order: Option<Vec<usize>>,
-    times: Times,
-    /// Whether each row is the first of another series; of one series, nothing.
-    begins: Vec<bool>,
-    y: Vec<f64>,
-    noise: Vec<f64>,
+/// The columns of the inputs that a state space has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Axes {
+    /// Number of columns.
+    pub d: usize,
+    /// The column of time.
+    pub time: usize,
+    /// The column of the series that a row belongs to, if there are several.
+    pub series: Option<usize>,
+}
+
+impl Axes {
+    /// Those of a kernel of `d` columns.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) for more inputs than time.
+    pub fn of(kernel: &Kernel, d: usize) -> Result<Self> {
+        match (d, kernel.series()) {
+            (1, _) => Ok(Self { d, time: 0, series: None }),
+            (2, Some(series)) => Ok(Self { d, time: 1 - series.min(1), series: Some(series) }),
+            (_, series) => {
+                let inputs = d - usize::from(series.is_some());
+                Err(unknown(format!("it takes one input column, and there are {inputs}")))
+            }
+        }
+    }
+
+    /// Those that a kernel needs.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn needed(kernel: &Kernel) -> Result<Self> {
+        Self::of(kernel, if kernel.series().is_some() { 2 } else { 1 })
+    }
+
+    /// The times of rows `[n, d]`.
+    pub fn times(&self, x: &[f64]) -> Times {
+        let column = |at: usize| x.iter().skip(at).step_by(self.d).copied().collect();
+        Times { t: column(self.time), series: self.series.map(column).unwrap_or_default() }
+    }
+}
+
+/// The times of rows, and of several series the number that stands for each row's.
+#[derive(Debug, Clone, Default)]
+pub struct Times {
+    /// Times.
+    pub t: Vec<f64>,
+    /// One number a row, or none at all.
+    pub series: Vec<f64>,
 }
 
 impl Times {
@@ -29,6 +70,18 @@ impl Times {
         let joined = |own: &[f64], more: &[f64]| [own, more].concat();
         Self { t: joined(&self.t, &more.t), series: joined(&self.series, &more.series) }
     }
+}
+
+/// Times, targets and noise variances in order of time, and where each row was.
+#[derive(Debug, Clone)]
+pub struct Sorted {
+    /// The place of each row before it was sorted; none if the rows were in order.
+    order: Option<Vec<usize>>,
+    times: Times,
+    /// Whether each row is the first of another series; of one series, nothing.
+    begins: Vec<bool>,
+    y: Vec<f64>,
+    noise: Vec<f64>,
 }
 
 impl Sorted {
