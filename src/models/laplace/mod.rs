@@ -132,7 +132,7 @@ pub(in crate::models) fn sites(
 ) -> Result<[Vec<f64>; 2]> {
     let mode = Task { density, rows, gram: Gram::new(covariances, rows.len()), means }.mode()?;
     // A row without curvature has a site as wide as numbers bear.
-    let noise: Vec<f64> = mode.system.roots(0).iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
+    let noise: Vec<f64> = mode.system.roots[0].iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
     let targets = mode.f.iter().zip(&mode.weights).zip(&noise).map(|((f, gradient), noise)| f + gradient * noise);
     Ok([targets.collect(), noise])
 }

@@ -42,11 +42,11 @@ impl<'a> Gram<'a> {
 pub(super) struct System {
     n: usize,
     /// √d_l `[L][n]`.
-    roots: Vec<Vec<f64>>,
+    pub roots: Vec<Vec<f64>>,
     /// The factors of B_l.
-    factors: Vec<Factor<f64>>,
-    /// The factor of M.
-    shared: Option<Factor<f64>>,
+    pub factors: Vec<Factor<f64>>,
+    /// The factor of M, for centred curvatures.
+    pub shared: Option<Factor<f64>>,
 }
 
 impl System {
@@ -75,21 +75,6 @@ impl System {
 
     fn latents(&self) -> usize {
         self.roots.len()
-    }
-
-    /// √d of a latent function `[n]`.
-    pub fn roots(&self, latent: usize) -> &[f64] {
-        &self.roots[latent]
-    }
-
-    /// The factor of `B_l`.
-    pub fn factor(&self, latent: usize) -> &Factor<f64> {
-        &self.factors[latent]
-    }
-
-    /// The factor of M, for centred curvatures.
-    pub fn shared(&self) -> Option<&Factor<f64>> {
-        self.shared.as_ref()
     }
 
     /// `B_l⁻¹`, row-major `[n, n]`.
