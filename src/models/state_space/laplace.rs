@@ -19,7 +19,6 @@ use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
 
@@ -133,15 +132,7 @@ impl GpModel for StateSpaceLaplaceGp {
     }
 }
 
-impl Parameters for StateSpaceLaplaceGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        Prior::all_with(std::slice::from_ref(&self.prior), &*self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        Prior::all_with_mut(std::slice::from_mut(&mut self.prior), &mut *self.likelihood)
-    }
-}
+crate::parameters!(StateSpaceLaplaceGp { ..prior, "likelihood": ..likelihood });
 
 /// The posterior of a [`StateSpaceLaplaceGp`]: that of the function given the sites at the mode.
 #[derive(Debug, Clone)]

@@ -139,28 +139,25 @@ impl Kernel {
     /// # Errors
     /// [`Usage`](crate::Error::Usage) for a kernel of transformed inputs, which takes all columns, and for one that
     /// already chooses a column which is not among these.
-    pub fn on(mut self, dims: &[usize]) -> Result<Self> {
-        self.narrow(dims)?;
-        Ok(self)
-    }
-
-    fn narrow(&mut self, dims: &[usize]) -> Result<()> {
-        match self {
-            Self::Leaf(Leaf { dims: own @ None, .. }) => *own = Some(dims.to_vec()),
-            Self::Leaf(Leaf { dims: Some(own), form, .. }) => {
-                for column in own {
-                    let name = form.name();
-                    let missing = || format!("`{name}` takes column {column}, and there are {} columns", dims.len());
-                    *column = *dims.get(*column).ok_or_else(|| Error::Usage(missing()))?;
-                }
+    pub fn on(self, dims: &[usize]) -> Result<Self> {
+        let all = |parts: Vec<Self>| parts.into_iter().map(|part| part.on(dims)).collect::<Result<_>>();
+        Ok(match self {
+            Self::Leaf(Leaf { form, dims: own, parameters }) => {
+                let of = |column: usize| {
+                    let (name, count) = (form.name(), dims.len());
+                    let missing = || format!("`{name}` takes column {column}, and there are {count} columns");
+                    dims.get(column).copied().ok_or_else(|| Error::Usage(missing()))
+                };
+                let dims = own.map_or(Ok(dims.to_vec()), |own| own.into_iter().map(of).collect())?;
+                Self::Leaf(Leaf { dims: Some(dims), form, parameters })
             }
-            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().try_for_each(|part| part.narrow(dims))?,
+            Self::Sum(parts) => Self::Sum(all(parts)?),
+            Self::Product(parts) => Self::Product(all(parts)?),
             Self::Transformed(t) => {
                 let name = t.transform.name();
                 return Err(Error::Usage(format!("`{name}` takes all columns; choose columns within the transform")));
             }
-        }
-        Ok(())
+        })
     }
 
     /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
