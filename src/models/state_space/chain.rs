@@ -18,33 +18,12 @@ use cagey_base::state_space::observed;
 
 use super::filter::Chain;
 use super::program::Blocks;
-use super::rows::Sorted;
+use super::rows::Rows;
 use crate::error::Result;
 
 /// Rows of a segment: so few that the caches of a core hold what the backward pass keeps of them.
 pub(super) const fn segment(states: usize) -> usize {
     if states > 48 { 32 } else { 128 }
-}
-
-/// Rows in order of time.
-#[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
-    /// Times.
-    pub t: &'a [f64],
-    /// Targets minus their prior means; ignored where there is no target.
-    pub y: &'a [f64],
-    /// Noise variances; infinite where there is no target.
-    pub noise: &'a [f64],
-    /// Whether each row is the first of another series, which begins at the prior; nothing if there is one series.
-    pub begins: &'a [bool],
-}
-
-impl Rows<'_> {
-    /// Whether a row is the first of another series.
-    #[inline(always)]
-    pub(super) fn begins(&self, row: usize) -> bool {
-        self.begins.get(row).is_some_and(|begins| *begins)
-    }
 }
 
 /// A distribution of the states at a time.
@@ -105,7 +84,7 @@ macro_rules! with_states {
 #[derive(Debug, Clone)]
 pub struct Pass {
     /// The rows.
-    pub rows: Sorted,
+    pub rows: Rows,
     /// The pass over all of them from the prior.
     pub forward: Forward,
 }
@@ -115,8 +94,8 @@ impl Pass {
     ///
     /// # Errors
     /// As [`Blocks::forward`].
-    pub fn extended(&self, blocks: &Blocks, more: Sorted) -> Result<Self> {
-        let Forward { value, starts, rows, last } = blocks.forward(more.rows(), Some(&self.forward.last), None)?;
+    pub fn extended(&self, blocks: &Blocks, more: Rows) -> Result<Self> {
+        let Forward { value, starts, rows, last } = blocks.forward(&more, Some(&self.forward.last), None)?;
         let n = self.forward.rows;
         let starts = self.forward.starts.iter().cloned().chain(starts.into_iter().map(|(row, state)| (n + row, state)));
         let forward = Forward { value: self.forward.value + value, starts: starts.collect(), rows: n + rows, last };
@@ -129,8 +108,7 @@ impl Pass {
     /// and gives the slopes, if `slopes` asks for them by the number of the kernel's parameters.
     pub fn back(&self, blocks: &Blocks, slopes: Option<usize>, mut visit: impl FnMut(usize, Visit)) -> Vec<f64> {
         let mut visit = |row: Visit| visit(self.rows.place(row.row), row);
-        let rows = self.rows.rows();
-        with_states!(blocks.states, D => Chain::<D>::new(blocks, rows.t).backward(rows, &self.forward, slopes, &mut visit))
+        with_states!(blocks.states, D => Chain::<D>::new(blocks, &self.rows.t).backward(self, slopes, &mut visit))
     }
 
     /// (K̂⁻¹y)ᵢ and (K̂⁻¹)ᵢᵢ of each row.
@@ -142,7 +120,7 @@ impl Pass {
 
     /// L⁻ᵀ of the Cholesky factor of K̂, in order of time, times the columns of `z` `[n, count]`.
     pub fn solve_transposed(&self, blocks: &Blocks, z: &mut [f64], count: usize) {
-        with_states!(blocks.states, D => Chain::<D>::new(blocks, self.rows.rows().t).solve_transposed(self, z, count));
+        with_states!(blocks.states, D => Chain::<D>::new(blocks, &self.rows.t).solve_transposed(self, z, count));
     }
 }
 
@@ -171,8 +149,8 @@ impl Blocks {
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
-    pub fn pass(&self, rows: Sorted) -> Result<Pass> {
-        let forward = self.forward(rows.rows(), None, None)?;
+    pub fn pass(&self, rows: Rows) -> Result<Pass> {
+        let forward = self.forward(&rows, None, None)?;
         Ok(Pass { rows, forward })
     }
 
@@ -180,14 +158,14 @@ impl Blocks {
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) if a prediction has no positive variance.
-    pub fn forward(&self, rows: Rows, from: Option<&State>, seen: Option<&mut Seen>) -> Result<Forward> {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).forward(rows, from, seen))
+    pub fn forward(&self, rows: &Rows, from: Option<&State>, seen: Option<&mut Seen>) -> Result<Forward> {
+        with_states!(self.states, D => Chain::<D>::new(self, &rows.t).forward(rows, from, seen))
     }
 
     /// Moves vectors, as columns of the covariance, over the rows from `rows.t[0]` on: at each row, `visit` gets its
     /// number and all vectors so far (`[count, D]`), and may add one; after it they are moved by (A (I − K H)).
-    pub fn carried(&self, rows: Rows, visit: &mut dyn FnMut(usize, &[f64], &mut Vec<f64>)) {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).carried(rows, visit))
+    pub fn carried(&self, rows: &Rows, visit: &mut dyn FnMut(usize, &[f64], &mut Vec<f64>)) {
+        with_states!(self.states, D => Chain::<D>::new(self, &rows.t).carried(rows, visit))
     }
 
     /// The states for which there is code.

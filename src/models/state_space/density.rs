@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::TensorData;
 
 use super::program::Program;
-use super::rows::{Sorted, Times};
+use super::rows::{Rows, Times};
 use crate::error::Result;
 use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
@@ -26,7 +26,7 @@ impl HostOp<3> for Density {
         let blocks = self.program.at(&values)?;
         let white = blocks.noise();
         let noise = widened(noise)?.into_iter().map(|noise| noise + white).collect();
-        let pass = blocks.pass(Sorted::new(self.times.clone(), widened(residual)?, noise))?;
+        let pass = blocks.pass(Rows::new(self.times.clone(), widened(residual)?, noise))?;
         let value = narrowed(vec![pass.forward.value], &[1], dtype);
         let (n, count) = (self.times.t.len(), self.program.parameters);
         let vjp = move |grad, _needs: [bool; 3]| {

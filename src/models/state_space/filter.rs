@@ -3,8 +3,9 @@
 use cagey_base::state_space::{Block, MOST, observed};
 
 use super::banded::{Banded, FEW};
-use super::chain::{Forward, Rows, Seen, State, segment};
+use super::chain::{Forward, Seen, State, segment};
 use super::program::Blocks;
+use super::rows::Rows;
 use crate::error::{Error, Result};
 
 pub(super) type Matrix<const D: usize> = [[f64; D]; D];
@@ -176,7 +177,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         state.a.iter_mut().zip(ph).for_each(|(a, ph)| *a += ph * gain);
     }
 
-    pub(super) fn forward(&self, rows: Rows, from: Option<&State>, mut seen: Option<&mut Seen>) -> Result<Forward> {
+    pub(super) fn forward(&self, rows: &Rows, from: Option<&State>, mut seen: Option<&mut Seen>) -> Result<Forward> {
         let mut transition = self.transition();
         let mut carried = Box::new([[0.0; D]; D]);
         let (mut starts, mut h) = (Vec::with_capacity(rows.t.len() / segment(D) + 1), Vec::new());
@@ -229,7 +230,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         Ok(Forward { value, starts, rows: rows.t.len(), last: saved(&state, before) })
     }
 
-    pub(super) fn carried(&self, rows: Rows, mut visit: impl FnMut(usize, &[f64], &mut Vec<f64>)) {
+    pub(super) fn carried(&self, rows: &Rows, mut visit: impl FnMut(usize, &[f64], &mut Vec<f64>)) {
         let (mut transition, mut moved) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut h, mut vectors) = (Vec::new(), Vec::<f64>::new());
         let mut before = rows.t.first().copied().unwrap_or_default();

@@ -24,7 +24,7 @@ impl StateSpacePosterior {
             ends[place] = spread(&h, d).iter().zip(back).map(|(h, np)| h - np).collect();
         });
         let (mut covariance, mut seen) = (vec![0.0; m * m], Vec::new());
-        self.blocks.carried(pass.rows.rows(), &mut |row, states, vectors| {
+        self.blocks.carried(&pass.rows, &mut |row, states, vectors| {
             let Some(place) = pass.rows.place(row).checked_sub(n) else { return };
             self.blocks.observed(t[place], &mut h);
             vectors.extend(carried(&h, states, d));

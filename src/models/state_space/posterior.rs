@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::StateSpaceGp;
 use super::chain::{Pass, Visit};
 use super::program::{Blocks, Program};
-use super::rows::{Axes, Sorted};
+use super::rows::{Axes, Rows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
@@ -69,7 +69,7 @@ impl StateSpacePosterior {
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let new = sorted(&self.model, self.compute, (self.axes, &self.blocks), more)?;
-        if new.rows().t.first().is_some_and(|first| *first < self.pass.rows.last()) {
+        if new.t.first().is_some_and(|first| *first < self.pass.rows.last()) {
             return Self::new(self.model.clone(), self.compute, data);
         }
         let pass = self.pass.extended(&self.blocks, new)?;
@@ -110,12 +110,12 @@ impl StateSpacePosterior {
             all.variance[place] = if variance < floor { floor } else { variance };
         };
         if t.iter().all(|t| *t >= self.pass.rows.last()) {
-            let later = Sorted::new(times.clone(), Vec::new(), vec![f64::INFINITY; t.len()]);
+            let later = Rows::new(times.clone(), Vec::new(), vec![f64::INFINITY; t.len()]);
             let mut seen = |row: usize, mean: &[f64], covariance: &[f64]| {
-                own.observed(later.rows().t[row], &mut h);
+                own.observed(later.t[row], &mut h);
                 put(later.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
             };
-            self.blocks.forward(later.rows(), Some(&self.pass.forward.last), Some(&mut seen))?;
+            self.blocks.forward(&later, Some(&self.pass.forward.last), Some(&mut seen))?;
             return Ok(all);
         }
         self.blocks.pass(self.pass.rows.with(&times))?.back(&self.blocks, None, |place, visit| {
@@ -134,13 +134,13 @@ fn sorted(
     compute: Compute,
     (axes, blocks): (Axes, &Blocks),
     data: &Observations,
-) -> Result<Sorted> {
+) -> Result<Rows> {
     let scope = Scope::new(compute)?;
     let batch = data.batch(&scope);
     let white = blocks.noise();
     let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
     let residual = to_f64(batch.y.clone() - model.prior.mean.at(&scope, &batch.x)?)?;
-    Ok(Sorted::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
+    Ok(Rows::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
 }
 
 /// Σ h s over what a row observes.

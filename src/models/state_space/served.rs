@@ -9,8 +9,8 @@ use crate::serving::{self, Described, Served, States};
 impl StateSpacePosterior {
     /// The states given all rows up to each time, and what the rows from then on say about them.
     pub(super) fn states(&self) -> Served {
-        let (rows, size, width) = (self.pass.rows.rows().t, self.blocks.states, self.blocks.width());
-        let mut times = rows.to_vec();
+        let (rows, size, width) = (&self.pass.rows.t, self.blocks.states, self.blocks.width());
+        let mut times = rows.clone();
         times.dedup();
         // A time at which nothing is seen comes after the rows at that time: there the states are those given these.
         let merged = self.pass.rows.with(&Times { t: times.clone(), series: Vec::new() });
@@ -30,7 +30,7 @@ impl StateSpacePosterior {
             Some(at) => put(&mut before, at, visit.mean, visit.covariance),
             // The first row at a time is visited last.
             None => {
-                let at = times.partition_point(|time| *time < pass.rows.rows().t[visit.row]);
+                let at = times.partition_point(|time| *time < pass.rows.t[visit.row]);
                 put(&mut after, at, visit.r, visit.n);
             }
         });

@@ -9,7 +9,7 @@
 
 use super::chain::Pass;
 use super::program::Blocks;
-use super::rows::{Sorted, Times};
+use super::rows::{Rows, Times};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Density, Row, Support};
 
@@ -80,7 +80,7 @@ impl Task<'_> {
     /// The pass over observations `z` with variances 1/W.
     pub fn pass(&self, z: Vec<f64>, sites: &Sites) -> Result<Pass> {
         let variances = sites.curvature.iter().map(|curvature| curvature.recip()).collect();
-        self.blocks.pass(Sorted::new(self.times.clone(), z, variances))
+        self.blocks.pass(Rows::new(self.times.clone(), z, variances))
     }
 
     fn log_density(&self, f: &[f64]) -> f64 {

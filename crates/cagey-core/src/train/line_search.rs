@@ -53,8 +53,7 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
         let trial = match probe(&x) {
             Ok(found) => {
                 let slope = dot(&found.gradient, direction);
-                let point = Point { x, loss: found.loss, gradient: found.gradient };
-                Trial { a, loss: found.loss, slope, point: Some(point) }
+                Trial { a, loss: found.loss, slope, point: Some(Point::new(x, found)) }
             }
             Err(Refusal::OutOfTime) => return Search::OutOfTime,
             Err(Refusal::Outside(error)) => {
