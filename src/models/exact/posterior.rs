@@ -19,7 +19,7 @@ use crate::models::prior::Prior;
 use crate::products::Anchors;
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Latent, Served, Weigh};
-use crate::solvers::blocks::transposed;
+use crate::solvers::blocks::{scale_rows, transposed};
 
 /// The posterior of an [`ExactGp`]. Its factorisation uses f64 in any precision of the covariances.
 #[derive(Debug, Clone)]
@@ -231,11 +231,9 @@ impl LeaveOneOut for ExactPosterior {
 
     /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times
     /// normal numbers.
-    fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
+    fn residuals(&self, mut noise: Vec<f64>, _count: usize, variance: &[f64]) -> Result<Vec<f64>> {
         self.factor.solve_lower_transposed(&mut noise)?;
-        for (row, variance) in noise.chunks_mut(count).zip(variance) {
-            row.iter_mut().for_each(|value| *value *= variance.sqrt());
-        }
+        scale_rows(&mut noise, &variance.iter().map(|variance| variance.sqrt()).collect::<Vec<_>>());
         Ok(noise)
     }
 }

@@ -37,26 +37,13 @@ pub(super) struct Evidence {
 /// The relative error of the way that the mode moves.
 const EXACT: f64 = 1e-11;
 
-/// The values that the adjoint needs.
-struct SavedEvidence {
-    covariances: Vec<f64>,
-    means: Vec<f64>,
-    mode: Mode,
-    corrected: Option<Corrected>,
-}
-
 /// The corrections of all rows, if there are any.
 struct Corrected {
     rows: Vec<Correction>,
+    /// The slopes of the corrections in the variances.
+    slopes: Vec<f64>,
     /// The covariances of the latent values.
     left: Left,
-}
-
-impl Corrected {
-    /// The slopes of the corrections in the variances.
-    fn slopes(&self) -> Vec<f64> {
-        self.rows.iter().map(|row| row.in_variance).collect()
-    }
 }
 
 impl Evidence {
@@ -65,10 +52,14 @@ impl Evidence {
     }
 
     /// The gradients in covariances, means and own parameters.
-    fn gradients(&self, kept: &SavedEvidence, grad: f64) -> Result<[Vec<f64>; 3]> {
-        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. }, corrected } = kept;
+    fn gradients(
+        &self,
+        (covariances, means): (&[f64], &[f64]),
+        Mode { f, weights, system, .. }: &Mode,
+        corrected: Option<&Corrected>,
+        grad: f64,
+    ) -> Result<[Vec<f64>; 3]> {
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
-
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
         let mut blocks = match corrected {
@@ -78,7 +69,7 @@ impl Evidence {
             }
             None => system.explained(|latent| task.gram.of(latent), n)?,
         };
-        let lost = corrected.as_ref().map(|corrected| corrected.left.squares(&corrected.slopes()));
+        let lost = corrected.map(|corrected| corrected.left.squares(&corrected.slopes));
         for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
             // Half of the prior variance that remains.
             block.iter_mut().for_each(|b| *b *= -0.5);
@@ -121,7 +112,7 @@ impl Evidence {
             let block = match corrected {
                 Some(corrected) => {
                     let mut block = corrected.left.block();
-                    corrected.left.subtract_pulled(&corrected.slopes(), &mut block);
+                    corrected.left.subtract_pulled(&corrected.slopes, &mut block);
                     block
                 }
                 None => system.block(latent)?,
@@ -154,15 +145,17 @@ impl HostOp<3> for Evidence {
             let left = Left::new(&mode.system, task.gram);
             let rows = task.corrections(&mode.f, &left.variances, self.own);
             value -= rows.iter().map(|row| row.value).sum::<f64>();
-            corrected = Some(Corrected { rows, left });
+            let slopes = rows.iter().map(|row| row.in_variance).collect();
+            corrected = Some(Corrected { rows, slopes, left });
         }
-        let kept = SavedEvidence { covariances, means, mode, corrected };
         let vjp = move |grad, _needs: [bool; 3]| {
-            let [covariances, means, own] = self.gradients(&kept, widened(grad)?.iter().sum())?;
-            let shape = [covariances.len() / self.rows.len(), self.rows.len()];
-            let in_means = narrowed(means, &[kept.means.len()], dtype);
-            let in_own = narrowed(own, &[self.own], dtype);
-            Ok([Some(narrowed(covariances, &shape, dtype)), Some(in_means), Some(in_own)])
+            let grad = widened(grad)?.iter().sum();
+            let [in_covariances, in_means, own] =
+                self.gradients((&covariances, &means), &mode, corrected.as_ref(), grad)?;
+            let n = self.rows.len();
+            let in_covariances = narrowed(in_covariances, &[covariances.len() / n, n], dtype);
+            let in_means = narrowed(in_means, &[means.len()], dtype);
+            Ok([Some(in_covariances), Some(in_means), Some(narrowed(own, &[self.own], dtype))])
         };
         Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }

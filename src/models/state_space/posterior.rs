@@ -17,6 +17,7 @@ use crate::models::posterior::{self, Exact, Joint, Marginals, Posterior, VARIANC
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
+use crate::solvers::blocks::scale_rows;
 
 /// The posterior of a [`StateSpaceGp`].
 #[derive(Debug, Clone)]
@@ -199,9 +200,7 @@ impl LeaveOneOut for StateSpacePosterior {
     /// Standardised residuals are D^-½L⁻ᵀ times normal numbers, as those of the exact model.
     fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
         self.pass.solve_transposed(&self.blocks, &mut noise, count);
-        for (row, variance) in noise.chunks_mut(count).zip(variance) {
-            row.iter_mut().for_each(|value| *value *= variance.sqrt());
-        }
+        scale_rows(&mut noise, &variance.iter().map(|variance| variance.sqrt()).collect::<Vec<_>>());
         Ok(noise)
     }
 }
