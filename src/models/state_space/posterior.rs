@@ -9,7 +9,6 @@ use super::rows::{Axes, Rows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::real::dot;
-use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
@@ -22,10 +21,10 @@ use crate::solvers::blocks::scale_rows;
 /// The posterior of a [`StateSpaceGp`].
 #[derive(Debug, Clone)]
 pub struct StateSpacePosterior {
-    model: StateSpaceGp,
+    pub(super) model: StateSpaceGp,
     compute: Compute,
     data: Observations,
-    pub(super) axes: Axes,
+    axes: Axes,
     pub(super) blocks: Blocks,
     pub(super) pass: Pass,
     /// (K̂⁻¹(y − m))ᵢ and (K̂⁻¹)ᵢᵢ of each row.
@@ -85,13 +84,8 @@ impl StateSpacePosterior {
         Marginals { mean, variance, floored: 0 }
     }
 
-    /// The prior mean.
-    pub(super) fn mean(&self) -> &Mean {
-        &self.model.prior.mean
-    }
-
     /// Prior means at times.
-    pub(super) fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
+    fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
         to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len() / self.axes.d, self.axes.d))?)
     }
@@ -127,6 +121,40 @@ impl StateSpacePosterior {
         });
         Ok(all)
     }
+
+    /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with
+    /// L = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
+    fn joint(&self, x: &[f64]) -> Result<Joint> {
+        let (times, d, n) = (self.axes.times(x), self.blocks.width(), self.data().n());
+        let (t, m) = (&times.t, times.t.len());
+        let (mut mean, mut h) = (self.means(x)?, Vec::new());
+        let pass = self.blocks.pass(self.pass.rows.with(&times))?;
+        // (I − N P) h of each new row.
+        let mut ends = vec![Vec::new(); m];
+        pass.back(&self.blocks, None, |place, visit| {
+            let Some(place) = place.checked_sub(n) else { return };
+            self.blocks.observed(t[place], &mut h);
+            let ph = carried(&h, visit.covariance, d);
+            mean[place] += along(&h, visit.mean) + dot(&ph, visit.r);
+            let back = visit.n.chunks(d).map(|row| dot(row, &ph));
+            ends[place] = spread(&h, d).iter().zip(back).map(|(h, np)| h - np).collect();
+        });
+        let (mut covariance, mut seen) = (vec![0.0; m * m], Vec::new());
+        self.blocks.carried(&pass.rows, &mut |row, states, vectors| {
+            let Some(place) = pass.rows.place(row).checked_sub(n) else { return };
+            self.blocks.observed(t[place], &mut h);
+            vectors.extend(carried(&h, states, d));
+            seen.push(place);
+            for (vector, other) in vectors.chunks(d).zip(&seen) {
+                let value = dot(vector, &ends[place]);
+                covariance[place * m + other] = value;
+                covariance[other * m + place] = value;
+            }
+        });
+        let white = self.blocks.noise();
+        covariance.iter_mut().step_by(m + 1).for_each(|value| *value += white);
+        Ok(Joint { mean, covariance })
+    }
 }
 
 /// The rows of data in order of time, with all noise.
@@ -145,12 +173,12 @@ fn sorted(
 }
 
 /// Σ h s over what a row observes.
-pub(super) fn along(h: &[(usize, f64)], s: &[f64]) -> f64 {
+fn along(h: &[(usize, f64)], s: &[f64]) -> f64 {
     h.iter().map(|(at, h)| h * s[*at]).sum()
 }
 
 /// P hᵀ.
-pub(super) fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f64> {
+fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f64> {
     let mut sums = vec![0.0; d];
     for (at, h) in h {
         sums.iter_mut().zip(&covariance[at * d..]).for_each(|(sum, p)| *sum += h * p);
@@ -159,7 +187,7 @@ pub(super) fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f
 }
 
 /// h as a vector of all states.
-pub(super) fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
+fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
     let mut all = vec![0.0; d];
     h.iter().for_each(|(at, h)| all[*at] = *h);
     all

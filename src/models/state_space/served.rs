@@ -41,7 +41,7 @@ impl StateSpacePosterior {
         let before = [keep("before", a), keep("covariances", p)];
         let after = [keep("after", r), keep("curvatures", n)];
         let (blocks, white, times) = (self.blocks.blocks.clone(), self.blocks.noise(), keep("times", times));
-        let found = States { blocks, white, mean: self.mean().numbers(), count, times, before, after };
+        let found = States { blocks, white, mean: self.model.prior.mean.numbers(), count, times, before, after };
         Served { posterior: Described::States(Box::new(found)), arrays }
     }
 }
