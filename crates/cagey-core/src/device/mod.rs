@@ -217,10 +217,7 @@ pub fn is_host(_device: &Device) -> bool {
 impl Precision {
     /// Bytes per number.
     pub fn bytes(self) -> usize {
-        match self {
-            Self::F32 => size_of::<f32>(),
-            Self::F64 => size_of::<f64>(),
-        }
+        self.dtype().size()
     }
 
     /// Its name in burn.

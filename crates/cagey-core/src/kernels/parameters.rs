@@ -105,15 +105,12 @@ impl Kernel {
     /// Names of the leaves in order. Names that occur more than once get numbers.
     fn paths(&self) -> Vec<String> {
         let names = self.leaf_names();
-        (0..names.len())
-            .map(|i| {
-                if names.iter().filter(|n| **n == names[i]).count() == 1 {
-                    names[i].clone()
-                } else {
-                    format!("{}{}", names[i], names[..=i].iter().filter(|n| **n == names[i]).count())
-                }
-            })
-            .collect()
+        let count = |among: &[String], name: &String| among.iter().filter(|other| *other == name).count();
+        let path = |(i, name): (usize, &String)| match count(&names, name) {
+            1 => name.clone(),
+            _ => format!("{name}{}", count(&names[..=i], name)),
+        };
+        names.iter().enumerate().map(path).collect()
     }
 
     fn groups(&self) -> Vec<&[Parameter]> {
