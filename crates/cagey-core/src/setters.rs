@@ -8,7 +8,9 @@ macro_rules! setters {
     ($options:ident { $($field:ident: $value:ty),+ $(,)? }) => {
         impl $options {
             $(
-                #[doc = concat!("The same with this [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
+                #[doc = concat!(
+                    "The same with this [`", stringify!($field), "`](Self#structfield.", stringify!($field), ")."
+                )]
                 pub fn $field(mut self, $field: $value) -> Self {
                     self.$field = $field.into();
                     self
