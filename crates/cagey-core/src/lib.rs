@@ -13,6 +13,7 @@ pub mod params;
 pub mod plain;
 pub mod products;
 pub mod scope;
+mod setters;
 pub mod solvers;
 pub mod threads;
 pub mod train;

@@ -19,7 +19,7 @@ use crate::models::Observations;
 use crate::models::minibatch::Rows;
 use crate::params::Parameters;
 use crate::scope::Scope;
-use crate::solvers::blocks::transposed;
+use crate::solvers::blocks::{scale_rows, transposed};
 use crate::threads;
 
 /// The largest leverage: beyond it, a linear model says little.
@@ -55,9 +55,7 @@ pub(super) fn leverages(
     factor.solve(&mut jacobian)?;
     let sd: Vec<f64> = factor.inverse_diagonal().into_iter().map(|precision| precision.sqrt().recip()).collect();
     let z: Vec<f64> = weights.iter().zip(&sd).map(|(weight, sd)| weight * sd).collect();
-    for (row, sd) in jacobian.chunks_mut(count).zip(&sd) {
-        row.iter_mut().for_each(|slope| *slope *= sd);
-    }
+    scale_rows(&mut jacobian, &sd);
     let ridge = RIDGE * jacobian.iter().map(|slope| slope * slope).sum::<f64>() / count as f64;
     if ridge == 0.0 {
         // Constant targets: nothing was learned from any row.

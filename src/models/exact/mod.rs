@@ -3,7 +3,6 @@
 mod influence;
 mod leverage;
 mod options;
-mod paths;
 mod posterior;
 mod repeats;
 mod together;
@@ -64,22 +63,24 @@ impl ExactGp {
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K + σ²I cannot be factorised.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExactPosterior> {
-        let scope = Scope::new(compute)?;
-        let batch = data.batch(&scope);
-        let factor = Factor::new(self.covariance(&scope, &batch)?, "K + σ²I")?;
-        let residual = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x)?)?;
-        ExactPosterior::new(self.clone(), compute, data, factor, residual)
+        let factor = Factor::new(self.covariance(compute, &data)?, "K + σ²I")?;
+        ExactPosterior::new(self.clone(), compute, data, factor)
     }
 
     /// K + σ²I of rows.
-    fn covariance(&self, scope: &Scope, batch: &Batch) -> Result<Vec<f64>> {
-        let n = batch.y.dims()[0];
-        let mut covariance = to_f64(self.prior.covariance(scope, &batch.x).matrix()?)?;
-        let noise = to_f64(self.likelihood.variances(scope, n, batch.auxiliary.as_ref()))?;
-        for (i, noise) in noise.iter().enumerate() {
-            covariance[i * n + i] += noise;
-        }
+    fn covariance(&self, compute: Compute, rows: &Observations) -> Result<Vec<f64>> {
+        let (scope, n) = (Scope::new(compute)?, rows.n());
+        let batch = rows.batch(&scope);
+        let mut covariance = to_f64(self.prior.covariance(&scope, &batch.x).matrix()?)?;
+        let noise = to_f64(self.likelihood.variances(&scope, n, batch.auxiliary.as_ref()))?;
+        covariance.iter_mut().step_by(n + 1).zip(noise).for_each(|(diagonal, noise)| *diagonal += noise);
         Ok(covariance)
+    }
+
+    /// y − m of rows.
+    fn residuals(&self, scope: &Scope, rows: &Observations) -> Result<Vec<f64>> {
+        let batch = rows.batch(scope);
+        to_f64(batch.y - self.prior.mean.at(scope, &batch.x)?)
     }
 }
 
@@ -127,10 +128,8 @@ impl GpModel for ExactGp {
 
     fn restore(&self, compute: Compute, data: Observations, mut saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
         let Some(packed) = saved.take(FACTOR) else { return self.condition(compute, data) };
-        let scope = Scope::new(compute)?;
-        let (factor, batch) = (Factor::from_packed(&packed, data.n())?, data.batch(&scope));
-        let residual = to_f64(batch.y - self.prior.mean.at(&scope, &batch.x)?)?;
-        Ok(Box::new(ExactPosterior::new(self.clone(), compute, data, factor, residual)?))
+        let factor = Factor::from_packed(&packed, data.n())?;
+        Ok(Box::new(ExactPosterior::new(self.clone(), compute, data, factor)?))
     }
 }
 

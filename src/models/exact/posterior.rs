@@ -8,20 +8,18 @@ use burn::tensor::Tensor;
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::kernels::Kernel;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
-use crate::means::Mean;
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
 use crate::models::posterior::{self, Exact, Joint, Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::products::{self, Anchors};
+use crate::products::Anchors;
 use crate::scope::{Scope, to_f64};
 use crate::serving::{self, Latent, Served, Weigh};
-use crate::solvers::blocks::transposed;
+use crate::solvers::blocks::{scale_rows, transposed};
 
 /// The posterior of an [`ExactGp`]. Its factorisation uses f64 in any precision of the covariances.
 #[derive(Debug, Clone)]
@@ -71,10 +69,14 @@ impl ExactPosterior {
     /// # Errors
     /// Errors of the kernel.
     pub(in crate::models) fn crossed(&self, x: &[f64]) -> Result<Crossed> {
-        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        self.crossed_by(&self.model.prior, &self.anchors, x)
+    }
+
+    fn crossed_by(&self, prior: &Prior, anchors: &Anchors, x: &[f64]) -> Result<Crossed> {
+        let scope = Scope::new(self.compute)?;
         let points = scope.matrix(x, x.len() / self.data.d, self.data.d);
-        let (cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
-        Ok(Crossed { cross, mean, prior: to_f64(kernel.diag(&scope, &points)?)? })
+        let (cross, mean) = self.means(&scope, prior, anchors, &points)?;
+        Ok(Crossed { cross, mean, prior: to_f64(prior.kernel.diag(&scope, &points)?)? })
     }
 
     /// K + σ²I of other rows.
@@ -82,8 +84,7 @@ impl ExactPosterior {
     /// # Errors
     /// Errors of the kernel.
     pub(in crate::models) fn covariance(&self, rows: &Observations) -> Result<Vec<f64>> {
-        let scope = Scope::new(self.compute)?;
-        self.model.covariance(&scope, &rows.batch(&scope))
+        self.model.covariance(self.compute, rows)
     }
 
     /// k(R, x) `[r, t]` for other rows R, which `anchors` belong to.
@@ -92,7 +93,8 @@ impl ExactPosterior {
     /// Errors of the kernel.
     pub(in crate::models) fn cross_with(&self, rows: &Observations, anchors: &Anchors, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
-        self.cross(&scope, &self.model.prior.kernel, (anchors, rows), &scope.matrix(x, x.len() / rows.d, rows.d))
+        let points = scope.matrix(x, x.len() / rows.d, rows.d);
+        cross(&scope, &self.model.prior, (anchors, rows), &points)
     }
 
     /// The posterior in numbers, whose arrays have names that begin with `name`.
@@ -107,15 +109,20 @@ impl ExactPosterior {
         self.model.prior.latent(names, Weigh::Covariances)
     }
 
-    pub(super) fn new(
+    /// The posterior of a model whose K̂ of the data has this factor.
+    pub(super) fn new(model: ExactGp, compute: Compute, data: Observations, factor: Factor<f64>) -> Result<Self> {
+        let mut whitened = model.residuals(&Scope::new(compute)?, &data)?;
+        factor.solve_lower(&mut whitened)?;
+        Self::given(model, compute, data, factor, whitened)
+    }
+
+    fn given(
         model: ExactGp,
         compute: Compute,
         data: Observations,
         factor: Factor<f64>,
-        residual: Vec<f64>,
+        whitened: Vec<f64>,
     ) -> Result<Self> {
-        let mut whitened = residual;
-        factor.solve_lower(&mut whitened)?;
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
         let (anchors, influence) = Default::default();
@@ -130,27 +137,18 @@ impl ExactPosterior {
     /// definite.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
-        let Prior { kernel, mean } = &self.model.prior;
-        let (scope, k) = (Scope::new(self.compute)?, more.n());
-        let new = more.batch(&scope);
-        let cross = match self.anchors.cross(kernel, &scope, self.rows(), &new.x)? {
+        let (scope, prior) = (Scope::new(self.compute)?, &self.model.prior);
+        let new = scope.matrix(&more.x, more.n(), more.d);
+        let cross = match self.anchors.cross(&prior.kernel, &scope, self.rows(), &new)? {
             Some(cross) => cross,
-            None => to_f64(products::Cross::new(kernel, &scope, &new.x, &self.train(&scope)).matrix()?)?,
+            None => to_f64(prior.cross(&scope, &new, &self.train(&scope)).matrix()?)?,
         };
-        let mut block = to_f64(products::Covariance::new(kernel, &scope, &new.x).matrix()?)?;
-        let noise = to_f64(self.model.likelihood.variances(&scope, k, new.auxiliary.as_ref()))?;
-        for (i, noise) in noise.iter().enumerate() {
-            block[i * k + i] += noise;
-        }
         let mut factor = self.factor.clone();
-        factor.append_rows(cross, block, "K + σ²I with the new rows")?;
+        factor.append_rows(cross, self.covariance(more)?, "K + σ²I with the new rows")?;
         let mut whitened = self.whitened.clone();
-        whitened.extend(to_f64(new.y - mean.at(&scope, &new.x)?)?);
+        whitened.extend(self.model.residuals(&scope, more)?);
         factor.solve_lower_from(self.data.n(), &mut whitened);
-        let mut weights = whitened.clone();
-        factor.solve_lower_transposed(&mut weights)?;
-        let (model, compute, (anchors, influence)) = (self.model.clone(), self.compute, Default::default());
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
+        Self::given(self.model.clone(), self.compute, data, factor, whitened)
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
@@ -183,46 +181,39 @@ impl ExactPosterior {
     fn means(
         &self,
         scope: &Scope,
-        (kernel, mean): (&Kernel, &Mean),
+        prior: &Prior,
         anchors: &Anchors,
         points: &Tensor<2>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let cross = self.cross(scope, kernel, (anchors, &self.data), points)?;
-        let prior = to_f64(mean.at(scope, points)?)?;
-        let mean = prior.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
+        let cross = cross(scope, prior, (anchors, &self.data), points)?;
+        let levels = to_f64(prior.mean.at(scope, points)?)?;
+        let mean = levels.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
         Ok((cross, mean))
     }
 
-    /// k(R, points) `[r, t]`.
-    fn cross(
-        &self,
-        scope: &Scope,
-        kernel: &Kernel,
-        (anchors, rows): (&Anchors, &Observations),
-        points: &Tensor<2>,
-    ) -> Result<Vec<f64>> {
-        Ok(match anchors.cross(kernel, scope, (&rows.x, rows.d), points)? {
-            Some(cross) => transposed(&cross, rows.n()),
-            None => {
-                let fixed = scope.matrix(&rows.x, rows.n(), rows.d);
-                to_f64(products::Cross::new(kernel, scope, &fixed, points).matrix()?)?
-            }
-        })
-    }
-
-    fn of(&self, kernel: &Kernel, mean: &Mean, anchors: &Anchors, x: &[f64]) -> Result<Marginals> {
-        let scope = Scope::new(self.compute)?;
+    /// Predictions of the part of f that has this prior.
+    fn of(&self, prior: &Prior, anchors: &Anchors, x: &[f64]) -> Result<Marginals> {
         let mut all = Marginals::default();
         for chunk in self.chunks(x)? {
-            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
-            let (mut cross, mean) = self.means(&scope, (kernel, mean), anchors, &points)?;
-            let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
+            let Crossed { mut cross, mean, prior } = self.crossed_by(prior, anchors, chunk)?;
             self.factor.solve_lower(&mut cross)?;
-            let explained = column_squares(&cross, prior_variance.len());
-            all.extend(mean.into_iter(), &prior_variance, &explained);
+            all.extend(mean.into_iter(), &prior, &column_squares(&cross, prior.len()));
         }
         Ok(all)
     }
+}
+
+/// k(R, points) `[r, t]`.
+fn cross(
+    scope: &Scope,
+    prior: &Prior,
+    (anchors, rows): (&Anchors, &Observations),
+    points: &Tensor<2>,
+) -> Result<Vec<f64>> {
+    Ok(match anchors.cross(&prior.kernel, scope, (&rows.x, rows.d), points)? {
+        Some(cross) => transposed(&cross, rows.n()),
+        None => to_f64(prior.cross(scope, &scope.matrix(&rows.x, rows.n(), rows.d), points).matrix()?)?,
+    })
 }
 
 impl LeaveOneOut for ExactPosterior {
@@ -240,11 +231,9 @@ impl LeaveOneOut for ExactPosterior {
 
     /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times
     /// normal numbers.
-    fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
+    fn residuals(&self, mut noise: Vec<f64>, _count: usize, variance: &[f64]) -> Result<Vec<f64>> {
         self.factor.solve_lower_transposed(&mut noise)?;
-        for (row, variance) in noise.chunks_mut(count).zip(variance) {
-            row.iter_mut().for_each(|value| *value *= variance.sqrt());
-        }
+        scale_rows(&mut noise, &variance.iter().map(|variance| variance.sqrt()).collect::<Vec<_>>());
         Ok(noise)
     }
 }
@@ -252,13 +241,10 @@ impl LeaveOneOut for ExactPosterior {
 impl Exact for ExactPosterior {
     fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
         let summands = self.model.prior.kernel.summands();
-        let Some(summand) = summands.get(index) else {
-            return Err(Error::Usage(format!(
-                "the kernel has {} summands, there is no summand {index}",
-                summands.len()
-            )));
-        };
-        self.of(summand, &Mean::Zero, &Anchors::default(), x)
+        let count = summands.len();
+        let missing = || Error::Usage(format!("the kernel has {count} summands, there is no summand {index}"));
+        let summand = summands.into_iter().nth(index).ok_or_else(missing)?;
+        self.of(&summand.clone().into(), &Anchors::default(), x)
     }
 }
 
@@ -272,15 +258,15 @@ impl Posterior for ExactPosterior {
     }
 
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.of(&self.model.prior.kernel, &self.model.prior.mean, &self.anchors, x)
+        self.of(&self.model.prior, &self.anchors, x)
     }
 
     fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
-        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        let scope = Scope::new(self.compute)?;
         let mut all = Vec::with_capacity(x.len() / self.data.d);
         for chunk in self.chunks(x)? {
             let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
-            all.extend(self.means(&scope, (kernel, mean), &self.anchors, &points)?.1);
+            all.extend(self.means(&scope, &self.model.prior, &self.anchors, &points)?.1);
         }
         Ok(all)
     }
@@ -326,12 +312,42 @@ impl Posterior for ExactPosterior {
         if rows == 0 {
             return Ok(Joint::default());
         }
-        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?.widened(), &self.model.prior);
+        let (scope, prior) = (Scope::new(self.compute)?.widened(), &self.model.prior);
         let points = scope.matrix(x, rows, self.data.d);
-        let (mut cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
-        let mut covariance = to_f64(products::Covariance::new(kernel, &scope, &points).matrix()?)?;
+        let (mut cross, mean) = self.means(&scope, prior, &self.anchors, &points)?;
+        let mut covariance = to_f64(prior.covariance(&scope, &points).matrix()?)?;
         self.factor.solve_lower(&mut cross)?;
         subtract_gram(&mut covariance, &cross, rows);
         Ok(Joint { mean, covariance })
+    }
+}
+
+/// The weights are K̂⁻¹(y − m − f − ε) for samples f of the prior and noise ε at the data.
+impl Pathwise for ExactPosterior {
+    fn prior(&self) -> &Prior {
+        &self.model.prior
+    }
+
+    fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    fn centres(&self) -> (&[f64], usize) {
+        self.rows()
+    }
+
+    fn corrections(&self, mut samples: Vec<f64>, normal: &mut dyn FnMut() -> f64) -> Result<Vec<f64>> {
+        let (scope, n) = (Scope::new(self.compute)?.widened(), self.data.n());
+        let known = self.data.batch(&scope).auxiliary;
+        let noise = to_f64(self.model.likelihood.variances(&scope, n, known.as_ref()))?;
+        let count = samples.len() / n;
+        for (row, noise) in samples.chunks_exact_mut(count).zip(&noise) {
+            row.iter_mut().for_each(|value| *value += noise.sqrt() * normal());
+        }
+        self.factor.solve(&mut samples)?;
+        for (row, weight) in samples.chunks_exact_mut(count).zip(&self.weights) {
+            row.iter_mut().for_each(|value| *value = weight - *value);
+        }
+        Ok(samples)
     }
 }

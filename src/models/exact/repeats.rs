@@ -42,7 +42,7 @@ pub(super) fn train(
     if model.objective != ExactObjective::MarginalLikelihood || data.auxiliary.is_some() {
         return None;
     }
-    let Distinct { means, counts, within } = distinct(data);
+    let (means, counts, within) = distinct(data);
     if means.n() as f64 > DISTINCT * data.n() as f64 || !alike(model, training, &means, &counts).unwrap_or(false) {
         return None;
     }
@@ -50,17 +50,9 @@ pub(super) fn train(
     Some(fit::fit_for(&mut averaged, training.compute, (&means, data.n()), training.config, observers))
 }
 
-/// The distinct rows of data.
-struct Distinct {
-    /// The distinct inputs, with the means of their targets.
-    means: Observations,
-    /// How often each row occurs.
-    counts: Vec<f64>,
-    /// Sum of the squared distances of the targets from their means.
-    within: f64,
-}
-
-fn distinct(data: &Observations) -> Distinct {
+/// The distinct inputs of data with the means of their targets, how often each occurs, and the sum of the squared
+/// distances of the targets from their means.
+fn distinct(data: &Observations) -> (Observations, Vec<f64>, f64) {
     let of_rows = data.groups();
     let (mut x, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     for ((row, y), group) in data.x.chunks(data.d).zip(&data.y).zip(&of_rows) {
@@ -74,7 +66,7 @@ fn distinct(data: &Observations) -> Distinct {
     }
     let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
     let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
-    Distinct { means: Observations::unchecked(x, data.d, y, None), counts, within }
+    (Observations::unchecked(x, data.d, y, None), counts, within)
 }
 
 /// Whether the kernel gives a row and its repeat the same value as the row and itself. White noise in the kernel does

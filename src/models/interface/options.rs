@@ -21,21 +21,7 @@ use crate::models::training::batches::Minibatches;
 use crate::params::{self, Parameter};
 use crate::train::TrainConfig;
 
-/// Methods that return options with another value of a field.
-macro_rules! setters {
-    ($options:ident { $($field:ident: $value:ty),+ $(,)? }) => {
-        impl $options {
-            $(
-                #[doc = concat!("The same options with this [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
-                pub fn $field(mut self, $field: $value) -> Self {
-                    self.$field = $field;
-                    self
-                }
-            )+
-        }
-    };
-}
-pub(in crate::models) use setters;
+pub(in crate::models) use cagey_core::setters;
 
 /// The parts of every model.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::TensorData;
 use rayon::prelude::*;
 
 use super::correction::Correction;
@@ -12,7 +12,7 @@ use super::system::Gram;
 use super::tangent::{Solved, Tangent};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
-use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
+use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
 use crate::threads;
 
@@ -23,49 +23,27 @@ use crate::threads;
 /// are then `½ (C + s aᵀ + a sᵀ − a aᵀ)` for K and `s − a` for m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006,
 /// 5.5.1). A [correction](super::correction) `Σ c` with slopes `D` in the variances of `Σ = K − K C K` subtracts
 /// `(I − C K) D (I − K C)` from the adjoint for K, and adds to `q` what c and the variances lose along f.
-pub(super) fn evidence(
-    (density, rows, corrected): (Arc<dyn Density>, Vec<Row>, bool),
-    covariances: Tensor<2>,
-    means: Tensor<1>,
-    own: Option<Tensor<1>>,
-) -> Result<Tensor<1>> {
-    let op = Evidence { density, rows, corrected, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
-    match own {
-        Some(own) => apply3(op, covariances, means, own),
-        None => apply2(op, covariances, means),
-    }
+pub(super) struct Evidence {
+    /// The likelihood.
+    pub density: Arc<dyn Density>,
+    /// Targets.
+    pub rows: Vec<Row>,
+    /// Whether to correct, if the likelihood allows it.
+    pub corrected: bool,
+    /// The number of the likelihood's own parameters.
+    pub own: usize,
 }
 
 /// The relative error of the way that the mode moves.
 const EXACT: f64 = 1e-11;
 
-struct Evidence {
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
-    corrected: bool,
-    own: usize,
-}
-
-/// The values that the adjoint needs.
-struct SavedEvidence {
-    covariances: Vec<f64>,
-    means: Vec<f64>,
-    mode: Mode,
-    corrected: Option<Corrected>,
-}
-
 /// The corrections of all rows, if there are any.
 struct Corrected {
     rows: Vec<Correction>,
+    /// The slopes of the corrections in the variances.
+    slopes: Vec<f64>,
     /// The covariances of the latent values.
     left: Left,
-}
-
-impl Corrected {
-    /// The slopes of the corrections in the variances.
-    fn slopes(&self) -> Vec<f64> {
-        self.rows.iter().map(|row| row.in_variance).collect()
-    }
 }
 
 impl Evidence {
@@ -73,43 +51,15 @@ impl Evidence {
         Task { density: &*self.density, rows: &self.rows, gram: Gram::new(covariances, self.rows.len()), means }
     }
 
-    /// The value, and the gradients in covariances, means and own parameters.
-    fn value(
-        self: Arc<Self>,
-        covariances: TensorData,
-        means: TensorData,
-    ) -> Result<(TensorData, impl FnOnce(TensorData) -> Result<[TensorData; 3]> + Send)> {
-        let dtype = covariances.dtype();
-        let (covariances, means) = (widened(covariances)?, widened(means)?);
-        let task = self.task(&covariances, &means);
-        let mode = task.mode()?;
-        let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
-        let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
-        let mut corrected = None;
-        if self.corrected && task.is_corrected() {
-            let left = Left::new(&mode.system, task.gram);
-            let rows = task.corrections(&mode.f, &left.variances, self.own);
-            value -= rows.iter().map(|row| row.value).sum::<f64>();
-            corrected = Some(Corrected { rows, left });
-        }
-        let kept = SavedEvidence { covariances, means, mode, corrected };
-        let vjp = move |grad| {
-            let shapes = [vec![kept.covariances.len() / self.rows.len(), self.rows.len()], vec![kept.means.len()]];
-            let [covariances, means, own] = self.gradients(&kept, widened(grad)?.iter().sum())?;
-            Ok([
-                narrowed(covariances, &shapes[0], dtype),
-                narrowed(means, &shapes[1], dtype),
-                narrowed(own, &[self.own], dtype),
-            ])
-        };
-        Ok((narrowed(vec![value], &[1], dtype), vjp))
-    }
-
     /// The gradients in covariances, means and own parameters.
-    fn gradients(&self, kept: &SavedEvidence, grad: f64) -> Result<[Vec<f64>; 3]> {
-        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. }, corrected } = kept;
+    fn gradients(
+        &self,
+        (covariances, means): (&[f64], &[f64]),
+        Mode { f, weights, system, .. }: &Mode,
+        corrected: Option<&Corrected>,
+        grad: f64,
+    ) -> Result<[Vec<f64>; 3]> {
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
-
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
         let mut blocks = match corrected {
@@ -119,7 +69,7 @@ impl Evidence {
             }
             None => system.explained(|latent| task.gram.of(latent), n)?,
         };
-        let lost = corrected.as_ref().map(|corrected| corrected.left.squares(&corrected.slopes()));
+        let lost = corrected.map(|corrected| corrected.left.squares(&corrected.slopes));
         for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
             // Half of the prior variance that remains.
             block.iter_mut().for_each(|b| *b *= -0.5);
@@ -162,7 +112,7 @@ impl Evidence {
             let block = match corrected {
                 Some(corrected) => {
                     let mut block = corrected.left.block();
-                    corrected.left.subtract_pulled(&corrected.slopes(), &mut block);
+                    corrected.left.subtract_pulled(&corrected.slopes, &mut block);
                     block
                 }
                 None => system.block(latent)?,
@@ -182,16 +132,31 @@ impl Evidence {
     }
 }
 
-impl HostOp<2> for Evidence {
-    fn forward(self: Arc<Self>, [covariances, means]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (value, vjp) = self.value(covariances, means)?;
-        Ok((value, Box::new(|grad, _needs| vjp(grad).map(|[k, m, _]| [Some(k), Some(m)]))))
-    }
-}
-
 impl HostOp<3> for Evidence {
     fn forward(self: Arc<Self>, [covariances, means, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
-        let (value, vjp) = self.value(covariances, means)?;
-        Ok((value, Box::new(|grad, _needs| Ok(vjp(grad)?.map(Some)))))
+        let dtype = covariances.dtype();
+        let (covariances, means) = (widened(covariances)?, widened(means)?);
+        let task = self.task(&covariances, &means);
+        let mode = task.mode()?;
+        let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
+        let mut value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
+        let mut corrected = None;
+        if self.corrected && task.is_corrected() {
+            let left = Left::new(&mode.system, task.gram);
+            let rows = task.corrections(&mode.f, &left.variances, self.own);
+            value -= rows.iter().map(|row| row.value).sum::<f64>();
+            let slopes = rows.iter().map(|row| row.in_variance).collect();
+            corrected = Some(Corrected { rows, slopes, left });
+        }
+        let vjp = move |grad, _needs: [bool; 3]| {
+            let grad = widened(grad)?.iter().sum();
+            let [in_covariances, in_means, own] =
+                self.gradients((&covariances, &means), &mode, corrected.as_ref(), grad)?;
+            let n = self.rows.len();
+            let in_covariances = narrowed(in_covariances, &[covariances.len() / n, n], dtype);
+            let in_means = narrowed(in_means, &[means.len()], dtype);
+            Ok([Some(in_covariances), Some(in_means), Some(narrowed(own, &[self.own], dtype))])
+        };
+        Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Left {
 
 impl Left {
     pub fn new(system: &System, gram: Gram) -> Self {
-        let (roots, inverse) = (system.roots(0).to_vec(), system.inverse(0));
+        let (roots, inverse) = (system.roots[0].clone(), system.inverse(0));
         let (n, prior) = (roots.len(), gram.of(0));
         let variance = |(i, row): (usize, &[f64])| {
             let (prior, root) = (&prior[i * n..][..n], roots[i]);

@@ -38,6 +38,7 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Density, Likelihood, Row, Targets};
+use crate::linalg::host::apply3;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Marginals, Posterior, SavedPosterior};
 use crate::models::prior::Prior;
@@ -45,6 +46,7 @@ use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
+use evidence::Evidence;
 use mode::Task;
 use system::Gram;
 
@@ -86,12 +88,10 @@ impl LaplaceGp {
         let scope = Scope::new(compute)?;
         let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
         let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.auxiliary.as_deref()));
+        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
+        let rows: Vec<Row> = targets.rows(self.likelihood.auxiliary()).collect();
+        let density = self.likelihood.density();
         find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
-    }
-
-    fn rows(&self, y: &[f64], auxiliary: Option<&[f64]>) -> Vec<Row> {
-        Targets { y, auxiliary }.rows(self.likelihood.auxiliary()).collect()
     }
 
     /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
@@ -100,6 +100,23 @@ impl LaplaceGp {
         let means = self.priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
         Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
     }
+}
+
+/// The rows of a batch, as the likelihood sees them.
+///
+/// # Errors
+/// [`Device`](crate::Error::Device) when the device cannot be read.
+pub(in crate::models) fn rows_of(likelihood: &dyn Likelihood, batch: &Batch) -> Result<Vec<Row>> {
+    let (y, auxiliary) = (to_f64(batch.y.clone())?, batch.auxiliary.clone().map(to_f64).transpose()?);
+    Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(likelihood.auxiliary()).collect())
+}
+
+/// The likelihood's own parameters one after another, in the wide type, and their number; a zero if there are none.
+pub(in crate::models) fn own_parameters(likelihood: &dyn Likelihood, scope: &Scope) -> (Tensor<1>, usize) {
+    let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
+    let count = own.iter().map(|own| own.dims()[0]).sum();
+    let none = || Tensor::zeros([1], (scope.device(), scope.wide()));
+    (if own.is_empty() { none() } else { joined(own) }, count)
 }
 
 /// The sites of rows whose latent values have the prior N(means, covariances `[n, n]`), at the mode of their posterior:
@@ -115,7 +132,7 @@ pub(in crate::models) fn sites(
 ) -> Result<[Vec<f64>; 2]> {
     let mode = Task { density, rows, gram: Gram::new(covariances, rows.len()), means }.mode()?;
     // A row without curvature has a site as wide as numbers bear.
-    let noise: Vec<f64> = mode.system.roots(0).iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
+    let noise: Vec<f64> = mode.system.roots[0].iter().map(|root| (root * root).max(FLATTEST).recip()).collect();
     let targets = mode.f.iter().zip(&mode.weights).zip(&noise).map(|((f, gradient), noise)| f + gradient * noise);
     Ok([targets.collect(), noise])
 }
@@ -151,11 +168,9 @@ impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let (covariances, means) = self.gram(scope, &batch.x)?;
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let rows = self.rows(&to_f64(batch.y.clone())?, auxiliary.as_deref());
-        let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-        let own = if own.is_empty() { None } else { Some(joined(own)) };
-        evidence::evidence((self.likelihood.density(), rows, self.corrected), covariances, means, own)
+        let (rows, density) = (rows_of(&*self.likelihood, batch)?, self.likelihood.density());
+        let (own, count) = own_parameters(&*self.likelihood, scope);
+        apply3(Evidence { density, rows, corrected: self.corrected, own: count }, covariances, means, own)
     }
 }
 

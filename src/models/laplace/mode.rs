@@ -126,15 +126,19 @@ impl Task<'_> {
         all
     }
 
-    /// `W h + g`.
-    fn pseudo_target(&self, Slopes { gradient, d, .. }: &Slopes, h: &[f64]) -> Vec<f64> {
-        let mut curved: Vec<f64> = d.iter().zip(h).map(|(d, h)| d * h).collect();
+    /// Newton's step from `f`, with the slopes there: its system, and the weights to which it leads, `(I + W K)⁻¹(W h +
+    /// g)` for `h = f − m`.
+    fn newton(&self, f: &[f64], Slopes { gradient, d, .. }: &Slopes) -> Result<(System, Vec<f64>)> {
+        let system = System::new(self.gram, d, self.density.is_centred())?;
+        let mut curved: Vec<f64> = d.iter().zip(self.above(f)).map(|(d, h)| d * h).collect();
         if self.density.is_centred() {
             let n = self.n();
             let along: Vec<f64> = (0..n).map(|i| curved.iter().skip(i).step_by(n).sum()).collect();
             curved.iter_mut().zip(d.iter().zip(along.iter().cycle())).for_each(|(c, (d, along))| *c -= d * along);
         }
-        curved.iter().zip(gradient).map(|(c, g)| c + g).collect()
+        curved.iter_mut().zip(gradient).for_each(|(c, g)| *c += g);
+        let weights = self.solve(&system, &curved)?;
+        Ok((system, weights))
     }
 
     /// `(I + W K)⁻¹ b = b − C K b`.
@@ -167,9 +171,7 @@ impl Task<'_> {
     /// large counts of different sizes, which steps of one length from the prior mean reach slowly.
     fn near_peaks(&self) -> Result<Place> {
         let peaks: Vec<f64> = self.rows.iter().map(|row| self.density.peak(*row)).collect();
-        let (slopes, above) = (self.slopes(&peaks), self.above(&peaks));
-        let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
-        let weights = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
+        let (_, weights) = self.newton(&peaks, &self.slopes(&peaks))?;
         Ok(self.place(plus(self.mean(0), &self.gram.apply(&weights), 1.0), weights))
     }
 
@@ -201,10 +203,9 @@ impl Task<'_> {
                 next = next.filter(|next| whole || changed(&at.f, &next.f) > CLOSE);
             }
             if next.is_none() {
-                let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
-                let target = self.solve(&system, &self.pseudo_target(&slopes, &self.above(&at.f)))?;
+                let (system, weights) = self.newton(&at.f, &slopes)?;
                 last = Some(system);
-                next = self.shortened(&at, &self.along(plus(&target, &at.weights, -1.0)), least, HALVINGS);
+                next = self.shortened(&at, &self.along(plus(&weights, &at.weights, -1.0)), least, HALVINGS);
             }
             let Some(mut next) = next else { break };
             if slow && changed(&at.f, &next.f) < SHORT {

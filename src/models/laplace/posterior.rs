@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use burn::tensor::Tensor;
+
 use super::LaplaceGp;
 use super::mode::Mode;
 use super::system::System;
@@ -83,30 +85,41 @@ impl LaplacePosterior {
     fn parts(&self, x: &[f64], mut take: impl FnMut(Part)) -> Result<()> {
         posterior::rows(x, self.data.d)?;
         let scope = Scope::new(self.compute)?;
-        let (n, d, latents) = (self.data.n(), self.data.d, self.latents());
-        let train = scope.matrix(&self.data.x, n, d);
-        let rows = (CHUNK_BYTES / (8 * n * latents)).clamp(1, 4096);
+        let (d, latents) = (self.data.d, self.latents());
+        let rows = (CHUNK_BYTES / (8 * self.data.n() * latents)).clamp(1, 4096);
         for chunk in x.chunks(rows * d) {
             let rows = chunk.len() / d;
             let points = scope.matrix(chunk, rows, d);
-            let (mut crosses, mut priors, mut levels) = (Vec::new(), Vec::new(), Vec::new());
-            for prior in &self.model.priors {
-                crosses.push(to_f64(prior.cross(&scope, &train, &points).matrix_wide()?)?);
-                priors.push(to_f64(prior.covariance(&scope, &points).diagonal_wide()?)?);
-                levels.push(to_f64(prior.mean.at(&scope, &points)?)?);
-            }
+            let (crosses, means) = self.crossed(&scope, &points)?;
+            let variances = self.model.priors.iter().map(|prior| {
+                let covariance = prior.covariance(&scope, &points);
+                to_f64(covariance.diagonal_wide()?)
+            });
+            let variances = variances.collect::<Result<Vec<_>>>()?;
             let of = |latent: usize| latent.min(crosses.len() - 1);
-            let mean = |(latent, weights): (usize, &[f64])| {
-                let shift = combine(&crosses[of(latent)], weights);
-                levels[of(latent)].iter().zip(shift).map(|(m, k)| m + k).collect()
-            };
             take(Part {
-                means: self.weights.chunks_exact(n).enumerate().map(mean).collect(),
-                prior: (0..latents).map(|latent| priors[of(latent)].clone()).collect(),
+                means,
+                prior: (0..latents).map(|latent| variances[of(latent)].clone()).collect(),
                 explained: self.system.explained(|latent| &crosses[of(latent)], rows)?,
             });
         }
         Ok(())
+    }
+
+    /// k(X, points) `[n, rows]` of each prior, and the means `[L][rows]`.
+    fn crossed(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let (mut crosses, mut levels) = (Vec::new(), Vec::new());
+        for prior in &self.model.priors {
+            crosses.push(to_f64(prior.cross(scope, &train, points).matrix_wide()?)?);
+            levels.push(to_f64(prior.mean.at(scope, points)?)?);
+        }
+        let mean = |(latent, weights): (usize, &[f64])| {
+            let of = latent.min(crosses.len() - 1);
+            levels[of].iter().zip(combine(&crosses[of], weights)).map(|(m, k)| m + k).collect()
+        };
+        let means = self.weights.chunks_exact(self.data.n()).enumerate().map(mean).collect();
+        Ok((crosses, means))
     }
 }
 
@@ -157,22 +170,19 @@ impl Posterior for LaplacePosterior {
         if rows == 0 {
             return Ok(Joint::default());
         }
-        let (scope, prior) = (Scope::new(self.compute)?, self.model.priors[0].clone());
+        let scope = Scope::new(self.compute)?;
         let points = scope.matrix(x, rows, self.data.d);
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let cross = to_f64(prior.cross(&scope, &train, &points).matrix_wide()?)?;
-        let levels = to_f64(prior.mean.at(&scope, &points)?)?;
-        let mean = levels.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(prior.covariance(&scope, &points).matrix_wide()?)?;
-        subtract_gram(&mut covariance, &self.system.whiten(0, &cross)?, rows);
-        Ok(Joint { mean, covariance })
+        let (crosses, mut means) = self.crossed(&scope, &points)?;
+        let mut covariance = to_f64(self.model.priors[0].covariance(&scope, &points).matrix_wide()?)?;
+        subtract_gram(&mut covariance, &self.system.whiten(0, &crosses[0])?, rows);
+        Ok(Joint { mean: means.swap_remove(0), covariance })
     }
 
     fn cavities(&self) -> Result<Option<Marginals>> {
         if self.latents() > 1 {
             return Ok(None);
         }
-        let curvature: Vec<f64> = self.system.roots(0).iter().map(|root| root * root).collect();
+        let curvature: Vec<f64> = self.system.roots[0].iter().map(|root| root * root).collect();
         let variances = self.predict(&self.data.x)?.variance;
         Ok(Some(super::without_sites(&self.f, &variances, &self.weights, &curvature)))
     }
@@ -184,13 +194,13 @@ impl Posterior for LaplacePosterior {
         let mut arrays = BTreeMap::new();
         let latent = |(l, weights): (usize, &[f64])| {
             let mut keep = |part: &str, values: Vec<f64>| serving::keep(&mut arrays, &format!("{l}.{part}"), values);
-            let names = ["x".into(), keep("weights", weights.to_vec()), keep("lower", self.system.factor(l).packed())];
-            let roots = keep("roots", self.system.roots(l).to_vec());
+            let names = ["x".into(), keep("weights", weights.to_vec()), keep("lower", self.system.factors[l].packed())];
+            let roots = keep("roots", self.system.roots[l].clone());
             let prior = &self.model.priors[l.min(self.model.priors.len() - 1)];
             Ok(Latent { change: Change::Times(roots), ..prior.latent(names, Weigh::Covariances)? })
         };
         let latents = self.weights.chunks_exact(self.data.n()).enumerate().map(latent).collect();
-        let Some(shared) = self.system.shared() else { return Ok(Served::latents(latents, arrays)) };
+        let Some(shared) = &self.system.shared else { return Ok(Served::latents(latents, arrays)) };
         let shared = serving::keep(&mut arrays, "shared", shared.packed());
         Ok(Served::classes(latents, Some(shared), arrays))
     }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine};
 use crate::linalg::dense::{product, transpose, view, view_mut};
+use crate::solvers::blocks::{dots, scale_rows};
 
 /// The least root of a curvature. Formulas divide by roots, and a product of two is a number still.
 const LEAST: f64 = 1e-100;
@@ -42,11 +43,11 @@ impl<'a> Gram<'a> {
 pub(super) struct System {
     n: usize,
     /// √d_l `[L][n]`.
-    roots: Vec<Vec<f64>>,
+    pub roots: Vec<Vec<f64>>,
     /// The factors of B_l.
-    factors: Vec<Factor<f64>>,
-    /// The factor of M.
-    shared: Option<Factor<f64>>,
+    pub factors: Vec<Factor<f64>>,
+    /// The factor of M, for centred curvatures.
+    pub shared: Option<Factor<f64>>,
 }
 
 impl System {
@@ -77,21 +78,6 @@ impl System {
         self.roots.len()
     }
 
-    /// √d of a latent function `[n]`.
-    pub fn roots(&self, latent: usize) -> &[f64] {
-        &self.roots[latent]
-    }
-
-    /// The factor of `B_l`.
-    pub fn factor(&self, latent: usize) -> &Factor<f64> {
-        &self.factors[latent]
-    }
-
-    /// The factor of M, for centred curvatures.
-    pub fn shared(&self) -> Option<&Factor<f64>> {
-        self.shared.as_ref()
-    }
-
     /// `B_l⁻¹`, row-major `[n, n]`.
     pub fn inverse(&self, latent: usize) -> Vec<f64> {
         self.factors[latent].clone().inverse()
@@ -107,9 +93,9 @@ impl System {
         let each = |x: &dyn Fn(usize) -> Vec<f64>| -> Result<Vec<Vec<f64>>> {
             let part = |latent| {
                 let mut y = x(latent);
-                scale(&mut y, &self.roots[latent], &[1.0]);
+                scale_rows(&mut y, &self.roots[latent]);
                 self.factors[latent].solve(&mut y)?;
-                scale(&mut y, &self.roots[latent], &[1.0]);
+                scale_rows(&mut y, &self.roots[latent]);
                 Ok(y)
             };
             (0..self.latents()).map(part).collect()
@@ -130,7 +116,7 @@ impl System {
         for ((b, roots), factor) in b.chunks_exact(self.n).zip(&self.roots).zip(&self.factors) {
             let mut x: Vec<f64> = b.iter().zip(roots).map(|(b, root)| b / root).collect();
             factor.solve(&mut x)?;
-            scale(&mut x, roots, &[1.0]);
+            scale_rows(&mut x, roots);
             all.extend(x);
         }
         Ok(all)
@@ -159,7 +145,7 @@ impl System {
     /// `L_B⁻¹ √d k` for the covariances `k` `[n, t]` of one latent function's training rows with others.
     pub fn whiten(&self, latent: usize, cross: &[f64]) -> Result<Vec<f64>> {
         let mut white = cross.to_vec();
-        scale(&mut white, &self.roots[latent], &[1.0]);
+        scale_rows(&mut white, &self.roots[latent]);
         self.factors[latent].solve_lower(&mut white)?;
         Ok(white)
     }
@@ -177,7 +163,7 @@ impl System {
             }
             if let Some(shared) = &self.shared {
                 self.factors[latent].solve_lower_transposed(&mut white)?;
-                scale(&mut white, &self.roots[latent], &[1.0]);
+                scale_rows(&mut white, &self.roots[latent]);
                 shared.solve_lower(&mut white)?;
                 halves.push(white);
             }
@@ -185,7 +171,7 @@ impl System {
         for (a, left) in halves.iter().enumerate() {
             for (b, right) in halves[..=a].iter().enumerate() {
                 let block = blocks.chunks_exact_mut(latents * latents);
-                for (block, shared) in block.zip(column_products(left, right, t)) {
+                for (block, shared) in block.zip(dots(left, right, t)) {
                     block[a * latents + b] -= shared;
                     block[b * latents + a] = block[a * latents + b];
                 }
@@ -195,22 +181,9 @@ impl System {
     }
 }
 
-/// Σ_i left_ij right_ij for row-major matrices.
-fn column_products(left: &[f64], right: &[f64], columns: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; columns];
-    for (left, right) in left.chunks_exact(columns).zip(right.chunks_exact(columns)) {
-        sums.iter_mut().zip(left.iter().zip(right)).for_each(|(sum, (l, r))| *sum += l * r);
-    }
-    sums
-}
-
-/// `diag(rows) A diag(columns)` of a row-major `A`. A single number in `columns` applies to all of them.
+/// `diag(rows) A diag(columns)` of a row-major `A`.
 pub(super) fn scale(a: &mut [f64], rows: &[f64], columns: &[f64]) {
-    let width = a.len() / rows.len();
-    for (row, &r) in a.chunks_exact_mut(width).zip(rows) {
-        match columns {
-            [c] => row.iter_mut().for_each(|x| *x *= r * c),
-            all => row.iter_mut().zip(all).for_each(|(x, c)| *x *= r * c),
-        }
+    for (row, r) in a.chunks_exact_mut(columns.len()).zip(rows) {
+        row.iter_mut().zip(columns).for_each(|(x, c)| *x *= r * c);
     }
 }

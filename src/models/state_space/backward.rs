@@ -2,9 +2,10 @@
 
 use cagey_base::state_space::{observed, power};
 
-use super::chain::{Forward, Rows, State, Visit, segment};
+use super::chain::{Pass, State, Visit, segment};
 use super::filter::{Chain, Matrix, Predicted, Transition, dot, loaded, symmetric_times, symmetrise};
 use super::gather::Gather;
+use super::rows::Rows;
 
 /// What a row of a segment keeps for the backward pass.
 struct Kept<const D: usize> {
@@ -34,8 +35,7 @@ impl<const D: usize> Default for Kept<D> {
 impl<const D: usize> Chain<'_, D> {
     pub(super) fn backward(
         &self,
-        rows: Rows,
-        forward: &Forward,
+        Pass { rows, forward }: &Pass,
         slopes: Option<usize>,
         visit: &mut dyn FnMut(Visit),
     ) -> Vec<f64> {
@@ -46,7 +46,7 @@ impl<const D: usize> Chain<'_, D> {
         let mut gather = Gather::new(self.blocks);
         let mut kept: Vec<Kept<D>> = Vec::with_capacity(segment(D).min(rows.t.len()));
         for (first, range, start) in forward.segments() {
-            self.replay(&rows, range.clone(), start, &mut transition, &mut kept);
+            self.replay(rows, range.clone(), start, &mut transition, &mut kept);
             symmetrise(&mut n);
             for i in range.rev() {
                 let Kept { predicted, carried, before, entries, times } = &kept[i - first];
@@ -154,23 +154,16 @@ impl<const D: usize> Chain<'_, D> {
         }
     }
 
-    pub(super) fn solve_transposed(
-        &self,
-        rows: Rows,
-        forward: &Forward,
-        place: &dyn Fn(usize) -> usize,
-        z: &mut [f64],
-        count: usize,
-    ) {
+    pub(super) fn solve_transposed(&self, Pass { rows, forward }: &Pass, z: &mut [f64], count: usize) {
         let (mut transition, mut h) = (self.transition(), Vec::new());
         let mut r = vec![[0.0; D]; count];
         let mut kept: Vec<Kept<D>> = Vec::with_capacity(segment(D).min(rows.t.len()));
         for (first, range, start) in forward.segments() {
-            self.replay(&rows, range.clone(), start, &mut transition, &mut kept);
+            self.replay(rows, range.clone(), start, &mut transition, &mut kept);
             for i in range.rev() {
                 observed(self.blocks, rows.t[i], &mut h);
                 let seen = self.innovation(&kept[i - first].predicted, &h, rows.y[i], rows.noise[i]);
-                let own = &mut z[place(i) * count..][..count];
+                let own = &mut z[rows.place(i) * count..][..count];
                 for (r, z) in r.iter_mut().zip(own) {
                     *z = *z / seen.variance.sqrt() - dot(&seen.ph, r) / seen.variance;
                     h.iter().for_each(|&(at, h)| r[at] += h * *z);

@@ -18,32 +18,12 @@ use cagey_base::state_space::observed;
 
 use super::filter::Chain;
 use super::program::Blocks;
+use super::rows::Rows;
 use crate::error::Result;
 
 /// Rows of a segment: so few that the caches of a core hold what the backward pass keeps of them.
 pub(super) const fn segment(states: usize) -> usize {
     if states > 48 { 32 } else { 128 }
-}
-
-/// Rows in order of time.
-#[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
-    /// Times.
-    pub t: &'a [f64],
-    /// Targets minus their prior means; ignored where there is no target.
-    pub y: &'a [f64],
-    /// Noise variances; infinite where there is no target.
-    pub noise: &'a [f64],
-    /// Whether each row is the first of another series, which begins at the prior; nothing if there is one series.
-    pub begins: &'a [bool],
-}
-
-impl Rows<'_> {
-    /// Whether a row is the first of another series.
-    #[inline(always)]
-    pub(super) fn begins(&self, row: usize) -> bool {
-        self.begins.get(row).is_some_and(|begins| *begins)
-    }
 }
 
 /// A distribution of the states at a time.
@@ -71,12 +51,6 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The pass over more rows after these, which were `n`.
-    pub fn extended(&self, more: Self, n: usize) -> Self {
-        let starts = self.starts.iter().cloned().chain(more.starts.into_iter().map(|(row, state)| (n + row, state)));
-        Self { value: self.value + more.value, starts: starts.collect(), rows: self.rows + more.rows, last: more.last }
-    }
-
     /// The segments, the last first: the first row, all rows, and the state before them.
     pub(super) fn segments(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>, &State)> {
         let ends = self.starts.iter().skip(1).map(|(row, _)| *row).chain([self.rows]);
@@ -84,23 +58,6 @@ impl Forward {
             self.starts.iter().zip(ends).map(|((first, state), end)| (*first, *first..end, state)).collect();
         all.into_iter().rev()
     }
-}
-
-/// What the backward pass tells of a row. States are those before the row's own target is seen.
-#[derive(Debug)]
-pub struct Visit<'a> {
-    /// The number of the row.
-    pub row: usize,
-    /// (K̂⁻¹y)ᵢ and (K̂⁻¹)ᵢᵢ; zeros where there is no target.
-    pub residual: [f64; 2],
-    /// The mean of the states given earlier rows.
-    pub mean: &'a [f64],
-    /// Their covariance `[D, D]`.
-    pub covariance: &'a [f64],
-    /// r: the smoothed mean is mean + covariance · r.
-    pub r: &'a [f64],
-    /// N `[D, D]`: the smoothed covariance is P − P N P.
-    pub n: &'a [f64],
 }
 
 /// Numbers of states for which there is code; others are filled up. There are at most
@@ -123,49 +80,92 @@ macro_rules! with_states {
     };
 }
 
+/// Rows, and what the forward pass over them left.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    /// The rows.
+    pub rows: Rows,
+    /// The pass over all of them from the prior.
+    pub forward: Forward,
+}
+
+impl Pass {
+    /// The pass over more rows too, of a single series and not earlier than these.
+    ///
+    /// # Errors
+    /// As [`Blocks::forward`].
+    pub fn extended(&self, blocks: &Blocks, more: Rows) -> Result<Self> {
+        let Forward { value, starts, rows, last } = blocks.forward(&more, Some(&self.forward.last), None)?;
+        let n = self.forward.rows;
+        let starts = self.forward.starts.iter().cloned().chain(starts.into_iter().map(|(row, state)| (n + row, state)));
+        let forward = Forward { value: self.forward.value + value, starts: starts.collect(), rows: n + rows, last };
+        let mut rows = self.rows.clone();
+        rows.extend(more);
+        Ok(Self { rows, forward })
+    }
+
+    /// The backward pass. It tells `visit` of each row, the last first, with the place of the row before it was sorted,
+    /// and gives the slopes, if `slopes` asks for them by the number of the kernel's parameters.
+    pub fn back(&self, blocks: &Blocks, slopes: Option<usize>, mut visit: impl FnMut(usize, Visit)) -> Vec<f64> {
+        let mut visit = |row: Visit| visit(self.rows.place(row.row), row);
+        with_states!(blocks.states, D => Chain::<D>::new(blocks, &self.rows.t).backward(self, slopes, &mut visit))
+    }
+
+    /// (K̂⁻¹y)ᵢ and (K̂⁻¹)ᵢᵢ of each row.
+    pub fn residuals(&self, blocks: &Blocks) -> Vec<[f64; 2]> {
+        let mut all = vec![[0.0; 2]; self.forward.rows];
+        self.back(blocks, None, |place, visit| all[place] = visit.residual);
+        all
+    }
+
+    /// L⁻ᵀ of the Cholesky factor of K̂, in order of time, times the columns of `z` `[n, count]`.
+    pub fn solve_transposed(&self, blocks: &Blocks, z: &mut [f64], count: usize) {
+        with_states!(blocks.states, D => Chain::<D>::new(blocks, &self.rows.t).solve_transposed(self, z, count));
+    }
+}
+
+/// What the backward pass tells of a row. States are those before the row's own target is seen.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    /// The number of the row.
+    pub row: usize,
+    /// (K̂⁻¹y)ᵢ and (K̂⁻¹)ᵢᵢ; zeros where there is no target.
+    pub residual: [f64; 2],
+    /// The mean of the states given earlier rows.
+    pub mean: &'a [f64],
+    /// Their covariance `[D, D]`.
+    pub covariance: &'a [f64],
+    /// r: the smoothed mean is mean + covariance · r.
+    pub r: &'a [f64],
+    /// N `[D, D]`: the smoothed covariance is P − P N P.
+    pub n: &'a [f64],
+}
+
+/// Sees the number of a row, and the mean and covariance of the states there given earlier rows.
+pub(super) type Seen<'a> = dyn FnMut(usize, &[f64], &[f64]) + 'a;
+
 impl Blocks {
+    /// The forward pass from the prior.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn pass(&self, rows: Rows) -> Result<Pass> {
+        let forward = self.forward(&rows, None, None)?;
+        Ok(Pass { rows, forward })
+    }
+
     /// The forward pass, from a state or, without one, from the prior.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) if a prediction has no positive variance.
-    pub fn forward(&self, rows: Rows, from: Option<&State>) -> Result<Forward> {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).forward(rows, from))
-    }
-
-    /// The backward pass over the rows of a forward pass. It tells `visit` of each row, the last first, and gives the
-    /// slopes, if `slopes` asks for them; `count` is the number of the kernel's parameters.
-    pub fn backward(
-        &self,
-        rows: Rows,
-        forward: &Forward,
-        slopes: Option<usize>,
-        visit: &mut dyn FnMut(Visit),
-    ) -> Vec<f64> {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).backward(rows, forward, slopes, visit))
-    }
-
-    /// Moves a state to later times, and tells `visit` of the state at each: its mean and covariance.
-    pub fn ahead(&self, from: &State, times: &[f64], visit: &mut dyn FnMut(usize, &[f64], &[f64])) {
-        with_states!(self.states, D => Chain::<D>::new(self, times).ahead(from, times, visit))
+    pub fn forward(&self, rows: &Rows, from: Option<&State>, seen: Option<&mut Seen>) -> Result<Forward> {
+        with_states!(self.states, D => Chain::<D>::new(self, &rows.t).forward(rows, from, seen))
     }
 
     /// Moves vectors, as columns of the covariance, over the rows from `rows.t[0]` on: at each row, `visit` gets its
     /// number and all vectors so far (`[count, D]`), and may add one; after it they are moved by (A (I − K H)).
-    pub fn carried(&self, rows: Rows, visit: &mut dyn FnMut(usize, &[f64], &mut Vec<f64>)) {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).carried(rows, visit))
-    }
-
-    /// L⁻ᵀ of the Cholesky factor of K̂, in order of time, times the columns of `z` `[n, count]`, whose rows are at
-    /// `place`.
-    pub fn solve_transposed(
-        &self,
-        rows: Rows,
-        forward: &Forward,
-        place: &dyn Fn(usize) -> usize,
-        z: &mut [f64],
-        count: usize,
-    ) {
-        with_states!(self.states, D => Chain::<D>::new(self, rows.t).solve_transposed(rows, forward, place, z, count));
+    pub fn carried(&self, rows: &Rows, visit: &mut dyn FnMut(usize, &[f64], &mut Vec<f64>)) {
+        with_states!(self.states, D => Chain::<D>::new(self, &rows.t).carried(rows, visit))
     }
 
     /// The states for which there is code.

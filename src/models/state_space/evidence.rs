@@ -7,17 +7,18 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::TensorData;
 
-use super::axes::Times;
 use super::program::Program;
+use super::rows::Times;
 use super::sites::{Mode, Task};
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
-use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
+use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
 
-/// Rows, and what they are rows of.
+/// Minus the log evidence `[1]` of rows, differentiable in the kernel's parameters `[p]`, in prior means `[n]` and in the
+/// likelihood's own parameters, whose values are those of the density.
 pub(super) struct Evidence {
     /// The kernel.
     pub program: Program,
@@ -31,22 +32,8 @@ pub(super) struct Evidence {
     pub own: usize,
 }
 
-impl Evidence {
-    /// Minus the log evidence `[1]`, differentiable in the kernel's parameters `[p]`, in prior means `[n]` and in the
-    /// likelihood's own parameters, whose values are those of the density.
-    pub fn of(self, values: Tensor<1>, means: Tensor<1>, own: Option<Tensor<1>>) -> Result<Tensor<1>> {
-        match own {
-            Some(own) => apply3(self, values, means, own),
-            None => apply2(self, values, means),
-        }
-    }
-
-    /// The value, and the gradients in the kernel's parameters, means and own parameters.
-    fn value(
-        self: Arc<Self>,
-        values: TensorData,
-        means: TensorData,
-    ) -> Result<(TensorData, impl FnOnce(TensorData) -> Result<[TensorData; 3]> + Send)> {
+impl HostOp<3> for Evidence {
+    fn forward(self: Arc<Self>, [values, means, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         let dtype = values.dtype();
         let (values, means) = (widened(values)?, widened(means)?);
         let blocks = self.program.at(&values)?;
@@ -58,17 +45,20 @@ impl Evidence {
         let silent = task.pass(vec![0.0; n], &mode.sites)?.forward.value - 0.5 * n as f64 * std::f64::consts::TAU.ln();
         let logs: f64 = mode.sites.curvature.iter().map(|curvature| curvature.ln()).sum();
         let value = 0.5 * quadratic - mode.log_density + silent + 0.5 * logs;
-        let vjp = move |grad| {
+        let vjp = move |grad, _needs: [bool; 3]| {
             let factor: f64 = widened(grad)?.into_iter().sum();
             let task =
                 Task { blocks: &blocks, density: &*self.density, rows: &self.rows, times: &self.times, mean: &means };
             let mut all = self.gradients(&task, &mode)?;
             all.iter_mut().flatten().for_each(|slope| *slope *= factor);
-            Ok(all.map(|slopes| narrowed(slopes.clone(), &[slopes.len()], dtype)))
+            Ok(all.map(|slopes| Some(narrowed(slopes.clone(), &[slopes.len()], dtype))))
         };
-        Ok((narrowed(vec![value], &[1], dtype), vjp))
+        Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }
+}
 
+impl Evidence {
+    /// The gradients in the kernel's parameters, means and own parameters.
     fn gradients(&self, task: &Task, mode: &Mode) -> Result<[Vec<f64>; 3]> {
         let Mode { f, weights, variances, sites, .. } = mode;
         let mut own = vec![0.0; self.own];
@@ -78,12 +68,12 @@ impl Evidence {
             self.density.add_own_gradient(*row, &[*f], -1.0, &mut own);
         }
         let way: Vec<f64> = half.iter().zip(&sites.curvature).map(|(q, curvature)| q / curvature).collect();
-        let count = self.program.parameters();
+        let count = self.program.parameters;
         let less = sites.z.iter().zip(&way).map(|(z, way)| z - way).collect();
         let turned = task.pass(way.clone(), sites)?;
-        let s = turned.residuals(task.blocks);
+        let s: Vec<f64> = turned.residuals(task.blocks).into_iter().map(|[u, _]| u).collect();
         let [less, same, none] = [task.pass(less, sites)?, turned, task.pass(vec![0.0; f.len()], sites)?]
-            .map(|pass| pass.slopes(task.blocks, count));
+            .map(|pass| pass.back(task.blocks, Some(count), |_, _| {}));
         let slopes = less.iter().zip(&same).zip(&none).map(|((less, same), none)| less - same + none).collect();
         if self.own > 0 {
             for ((((row, f), q), s), curvature) in self.rows.iter().zip(f).zip(&half).zip(&s).zip(&sites.curvature) {
@@ -93,19 +83,5 @@ impl Evidence {
         }
         let means = s.iter().zip(weights).map(|(s, a)| s - a).collect();
         Ok([slopes, means, own])
-    }
-}
-
-impl HostOp<2> for Evidence {
-    fn forward(self: Arc<Self>, [values, means]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (value, vjp) = self.value(values, means)?;
-        Ok((value, Box::new(|grad, _needs| vjp(grad).map(|[k, m, _]| [Some(k), Some(m)]))))
-    }
-}
-
-impl HostOp<3> for Evidence {
-    fn forward(self: Arc<Self>, [values, means, _]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
-        let (value, vjp) = self.value(values, means)?;
-        Ok((value, Box::new(|grad, _needs| Ok(vjp(grad)?.map(Some)))))
     }
 }

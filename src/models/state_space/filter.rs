@@ -3,8 +3,9 @@
 use cagey_base::state_space::{Block, MOST, observed};
 
 use super::banded::{Banded, FEW};
-use super::chain::{Forward, Rows, State, segment};
+use super::chain::{Forward, Seen, State, segment};
 use super::program::Blocks;
+use super::rows::Rows;
 use crate::error::{Error, Result};
 
 pub(super) type Matrix<const D: usize> = [[f64; D]; D];
@@ -176,7 +177,7 @@ impl<'a, const D: usize> Chain<'a, D> {
         state.a.iter_mut().zip(ph).for_each(|(a, ph)| *a += ph * gain);
     }
 
-    pub(super) fn forward(&self, rows: Rows, from: Option<&State>) -> Result<Forward> {
+    pub(super) fn forward(&self, rows: &Rows, from: Option<&State>, mut seen: Option<&mut Seen>) -> Result<Forward> {
         let mut transition = self.transition();
         let mut carried = Box::new([[0.0; D]; D]);
         let (mut starts, mut h) = (Vec::with_capacity(rows.t.len() / segment(D) + 1), Vec::new());
@@ -184,7 +185,7 @@ impl<'a, const D: usize> Chain<'a, D> {
             Some(state) => loaded(state),
             None => self.prior(rows.t.first().copied().unwrap_or_default()),
         });
-        let (mut sum, mut logs, mut product, mut seen) = (0.0, 0.0, 1.0f64, 0usize);
+        let (mut sum, mut logs, mut product, mut targets) = (0.0, 0.0, 1.0f64, 0usize);
         let mut before = from.map_or(rows.t.first().copied().unwrap_or_default(), |state| state.time);
         for (i, &t) in rows.t.iter().enumerate() {
             if i % segment(D) == 0 {
@@ -199,50 +200,37 @@ impl<'a, const D: usize> Chain<'a, D> {
                 self.step(&transition, &mut state, &mut carried);
                 before = t;
             }
+            if let Some(seen) = &mut seen {
+                seen(i, &state.a, state.p.as_flattened());
+            }
             if rows.noise[i].is_finite() {
                 observed(self.blocks, t, &mut h);
-                let seen_now = self.innovation(&state, &h, rows.y[i], rows.noise[i]);
-                if !(seen_now.variance > 0.0 && seen_now.variance.is_finite()) {
+                let now = self.innovation(&state, &h, rows.y[i], rows.noise[i]);
+                if !(now.variance > 0.0 && now.variance.is_finite()) {
                     return Err(Error::NotPositiveDefinite {
                         matrix: "K + σ²I".into(),
                         size: rows.t.len(),
                         dtype: "f64",
                         pivot: i,
                         jitter: 0.0,
-                        finite: seen_now.variance.is_finite(),
+                        finite: now.variance.is_finite(),
                     });
                 }
-                sum += seen_now.error * seen_now.error / seen_now.variance;
-                product *= seen_now.variance;
+                sum += now.error * now.error / now.variance;
+                product *= now.variance;
                 if !(1e-100..1e100).contains(&product) {
                     logs += product.ln();
                     product = 1.0;
                 }
-                seen += 1;
-                Self::update(&mut state, &seen_now);
+                targets += 1;
+                Self::update(&mut state, &now);
             }
         }
-        let value = 0.5 * (sum + logs + product.ln() + seen as f64 * std::f64::consts::TAU.ln());
+        let value = 0.5 * (sum + logs + product.ln() + targets as f64 * std::f64::consts::TAU.ln());
         Ok(Forward { value, starts, rows: rows.t.len(), last: saved(&state, before) })
     }
 
-    pub(super) fn ahead(&self, from: &State, times: &[f64], mut visit: impl FnMut(usize, &[f64], &[f64])) {
-        let (mut transition, mut carried) = (self.transition(), Box::new([[0.0; D]; D]));
-        let (mut state, mut before) = (Box::new(loaded::<D>(from)), from.time);
-        for (i, &t) in times.iter().enumerate() {
-            if i % segment(D) == 0 {
-                symmetrise(&mut state.p);
-            }
-            if t != before {
-                self.prepare(&mut transition, before, t);
-                self.step(&transition, &mut state, &mut carried);
-                before = t;
-            }
-            visit(i, &state.a, state.p.as_flattened());
-        }
-    }
-
-    pub(super) fn carried(&self, rows: Rows, mut visit: impl FnMut(usize, &[f64], &mut Vec<f64>)) {
+    pub(super) fn carried(&self, rows: &Rows, mut visit: impl FnMut(usize, &[f64], &mut Vec<f64>)) {
         let (mut transition, mut moved) = (self.transition(), Box::new([[0.0; D]; D]));
         let (mut h, mut vectors) = (Vec::new(), Vec::<f64>::new());
         let mut before = rows.t.first().copied().unwrap_or_default();

@@ -1,25 +1,24 @@
 //! Counts, classes and other targets over one input: Laplace's approximation by the state space.
 
-use std::sync::Arc;
-
 use burn::tensor::Tensor;
 
-use super::axes::Axes;
+use super::StateSpaceGp;
 use super::evidence::Evidence;
 use super::posterior::StateSpacePosterior;
 use super::program::Program;
+use super::rows::Axes;
 use super::sites::Task;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::likelihoods::{Gaussian, Likelihood, Row, Targets};
+use crate::linalg::host::apply3;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::laplace::without_sites;
+use crate::models::laplace::{own_parameters, rows_of, without_sites};
 use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
 
@@ -72,23 +71,20 @@ impl StateSpaceLaplaceGp {
     /// [`Error::NotFinite`] when there is no finite mode, and those of the filter.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<StateSpaceLaplacePosterior> {
         let scope = Scope::new(compute)?;
-        let x = data.batch(&scope).x;
-        let mean = to_f64(self.prior.mean.at(&scope, &x)?)?;
-        let values: Vec<f64> = self.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
-        let program = Program::of(&self.prior.kernel, data.d)?;
-        let (times, blocks) = (program.axes.times(&to_f64(x)?), program.at(&values)?);
-        let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.auxiliary.as_deref()));
+        let batch = data.batch(&scope);
+        let mean = to_f64(self.prior.mean.at(&scope, &batch.x)?)?;
+        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
+        let rows: Vec<Row> = targets.rows(self.likelihood.auxiliary()).collect();
+        let density = self.likelihood.density();
+        let (axes, blocks) = Program::blocks(&self.prior.kernel, data.d)?;
+        let times = axes.times(&to_f64(batch.x)?);
         let task = Task { blocks: &blocks, density: &*density, rows: &rows, times: &times, mean: &mean };
         let mode = task.mode()?;
-        let sorted = task.sorted(mode.sites.z.clone(), &mode.sites);
-        let inner =
-            StateSpacePosterior::of_rows(self.prior.clone(), compute, data.clone(), program.axes, blocks, sorted)?;
+        let pass = task.pass(mode.sites.z.clone(), &mode.sites)?;
+        let normal = StateSpaceGp { prior: self.prior.clone(), likelihood: Gaussian::new(0.1) };
+        let inner = StateSpacePosterior::given(normal, compute, data.clone(), (axes, blocks), pass);
         let cavities = without_sites(&mode.f, &mode.variances, &mode.weights, &mode.sites.curvature);
         Ok(StateSpaceLaplacePosterior { model: self.clone(), compute, data, inner, mode: mode.f, cavities })
-    }
-
-    fn rows(&self, y: &[f64], auxiliary: Option<&[f64]>) -> Vec<Row> {
-        Targets { y, auxiliary }.rows(self.likelihood.auxiliary()).collect()
     }
 }
 
@@ -96,17 +92,12 @@ impl Model for StateSpaceLaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let program = Program::of(&self.prior.kernel, batch.x.dims()[1])?;
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let rows = self.rows(&to_f64(batch.y.clone())?, auxiliary.as_deref());
+        let (density, rows) = (self.likelihood.density(), rows_of(&*self.likelihood, batch)?);
         let means = self.prior.mean.at(scope, &batch.x)?.cast(scope.wide());
-        let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-        let count = own.iter().map(|own| own.dims()[0]).sum();
-        let density: Arc<dyn crate::likelihoods::Density> = self.likelihood.density();
+        let (own, count) = own_parameters(&*self.likelihood, scope);
         let times = program.axes.times(&to_f64(batch.x.clone())?);
         let evidence = Evidence { program, density, rows, times, own: count };
-        let values = super::values(&self.prior, scope);
-        let own = (!own.is_empty()).then(|| Tensor::cat(own, 0));
-        Ok(evidence.of(values, means, own)?.cast(scope.dtype()))
+        Ok(apply3(evidence, super::values(&self.prior, scope), means, own)?.cast(scope.dtype()))
     }
 }
 
@@ -141,15 +132,7 @@ impl GpModel for StateSpaceLaplaceGp {
     }
 }
 
-impl Parameters for StateSpaceLaplaceGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        Prior::all_with(std::slice::from_ref(&self.prior), &*self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        Prior::all_with_mut(std::slice::from_mut(&mut self.prior), &mut *self.likelihood)
-    }
-}
+crate::parameters!(StateSpaceLaplaceGp { ..prior, "likelihood": ..likelihood });
 
 /// The posterior of a [`StateSpaceLaplaceGp`]: that of the function given the sites at the mode.
 #[derive(Debug, Clone)]

@@ -11,21 +11,17 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `program`, `axes` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
-//! | `chain`, `banded`, `gather` | the passes over the rows, and the gradient |
-//! | `density` | the evidence as an operation with its own adjoint |
-//! | `posterior`, `joint`, `served` | predictions |
+//! | `program`, `rows` | from a kernel to blocks of states, whose steps `cagey-serve` has too; time and series |
+//! | `chain`, `filter`, `backward`, `banded`, `gather` | the passes over the rows, and the gradient |
+//! | `posterior`, `served` | predictions |
 //! | `sites`, `evidence`, `laplace` | counts, classes and other targets about the mode |
 
-mod axes;
 mod backward;
 mod banded;
 mod chain;
-mod density;
 mod evidence;
 mod filter;
 mod gather;
-mod joint;
 mod laplace;
 mod options;
 mod posterior;
@@ -34,7 +30,9 @@ mod rows;
 mod served;
 mod sites;
 
-use burn::tensor::Tensor;
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
 pub use laplace::{StateSpaceLaplaceGp, StateSpaceLaplacePosterior};
 pub use options::StateSpaceOptions;
 pub use posterior::StateSpacePosterior;
@@ -43,18 +41,17 @@ pub use program::{LEFT_OUT, STATES};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::host::apply3;
-use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::likelihoods::Gaussian;
+use crate::linalg::host::{HostOp, Vjp, apply3};
+use crate::linalg::real::{narrowed, widened};
+use crate::models::gp_model::{GpModel, Size, gaussian_parts};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
-use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
-use axes::Axes;
-use density::Density;
 use program::Program;
+use rows::{Axes, Rows, Times};
 
 /// A GP prior over one input with Gaussian noise, conditioned without approximation: n time, and n memory for the rows.
 #[derive(Debug, Clone)]
@@ -109,22 +106,46 @@ impl Model for StateSpaceGp {
     }
 }
 
+/// Minus the log density of residuals `[n]`, given the parameters of the kernel `[p]` and noise variances `[n]`.
+struct Density {
+    program: Program,
+    /// The time of each row.
+    times: Times,
+}
+
+impl HostOp<3> for Density {
+    fn forward(self: Arc<Self>, [values, noise, residual]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
+        let dtype = values.dtype();
+        let values = widened(values)?;
+        let blocks = self.program.at(&values)?;
+        let white = blocks.noise();
+        let noise = widened(noise)?.into_iter().map(|noise| noise + white).collect();
+        let pass = blocks.pass(Rows::new(self.times.clone(), widened(residual)?, noise))?;
+        let value = narrowed(vec![pass.forward.value], &[1], dtype);
+        let (n, count) = (self.times.t.len(), self.program.parameters);
+        let vjp = move |grad, _needs: [bool; 3]| {
+            let factor: f64 = widened(grad)?.into_iter().sum();
+            let (mut residual, mut noise) = (vec![0.0; n], vec![0.0; n]);
+            let mut slopes = pass.back(&blocks, Some(count), |place, visit| {
+                let [u, m] = visit.residual;
+                residual[place] = factor * u;
+                noise[place] = 0.5 * factor * (m - u * u);
+            });
+            slopes.iter_mut().for_each(|slope| *slope *= factor);
+            blocks.add_noise_slopes(noise.iter().sum(), &mut slopes, &values);
+            let all = [(slopes, count), (noise, n), (residual, n)];
+            Ok(all.map(|(values, n)| Some(narrowed(values, &[n], dtype))))
+        };
+        Ok((value, Box::new(vjp)))
+    }
+}
+
 impl GpModel for StateSpaceGp {
     fn title(&self) -> String {
         "Exact Gaussian process by its state space".into()
     }
 
-    fn prior(&self) -> &Prior {
-        &self.prior
-    }
-
-    fn likelihood(&self) -> &dyn Likelihood {
-        &self.likelihood
-    }
-
-    fn start(&mut self, data: &Observations, units: &UserUnits) {
-        start(&mut self.likelihood, std::iter::empty(), data, units);
-    }
+    gaussian_parts!();
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         // Times, targets, noise and their gradients in f64; the states of a segment.

@@ -3,34 +3,30 @@
 use std::sync::OnceLock;
 
 use super::StateSpaceGp;
-use super::axes::Axes;
-use super::chain::{Forward, Visit};
+use super::chain::{Pass, Visit};
 use super::program::{Blocks, Program};
-use super::rows::Sorted;
+use super::rows::{Axes, Rows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
-use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
 use crate::models::posterior::{self, Exact, Joint, Marginals, Posterior, VARIANCE_FLOOR};
-use crate::models::prior::Prior;
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
+use crate::solvers::blocks::scale_rows;
 
 /// The posterior of a [`StateSpaceGp`].
 #[derive(Debug, Clone)]
 pub struct StateSpacePosterior {
-    model: StateSpaceGp,
+    pub(super) model: StateSpaceGp,
     compute: Compute,
     data: Observations,
-    pub(super) axes: Axes,
+    axes: Axes,
     pub(super) blocks: Blocks,
-    pub(super) rows: Sorted,
-    forward: Forward,
+    pub(super) pass: Pass,
     /// (K̂⁻¹(y − m))ᵢ and (K̂⁻¹)ᵢᵢ of each row.
     residuals: OnceLock<Vec<[f64; 2]>>,
     influence: OnceLock<Influence>,
@@ -38,37 +34,21 @@ pub struct StateSpacePosterior {
 
 impl StateSpacePosterior {
     pub(super) fn new(model: StateSpaceGp, compute: Compute, data: Observations) -> Result<Self> {
-        let program = Program::of(&model.prior.kernel, data.d)?;
-        let values: Vec<f64> = model.prior.kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
-        let blocks = program.at(&values)?;
-        let rows = sorted(&model, compute, (program.axes, &blocks), &data)?;
-        Self::given(model, compute, data, program.axes, blocks, rows)
+        let (axes, blocks) = Program::blocks(&model.prior.kernel, data.d)?;
+        let pass = blocks.pass(sorted(&model, compute, (axes, &blocks), &data)?)?;
+        Ok(Self::given(model, compute, data, (axes, blocks), pass))
     }
 
-    /// That of a prior given normal observations `rows` in place of the data's.
-    pub(super) fn of_rows(
-        prior: Prior,
-        compute: Compute,
-        data: Observations,
-        axes: Axes,
-        blocks: Blocks,
-        rows: Sorted,
-    ) -> Result<Self> {
-        let model = StateSpaceGp { prior, likelihood: Gaussian::new(0.1) };
-        Self::given(model, compute, data, axes, blocks, rows)
-    }
-
-    fn given(
+    /// That of a prior given the normal observations of a pass, whether or not they are the data's.
+    pub(super) fn given(
         model: StateSpaceGp,
         compute: Compute,
         data: Observations,
-        axes: Axes,
-        blocks: Blocks,
-        rows: Sorted,
-    ) -> Result<Self> {
-        let forward = blocks.forward(rows.rows(), None)?;
+        (axes, blocks): (Axes, Blocks),
+        pass: Pass,
+    ) -> Self {
         let (residuals, influence) = Default::default();
-        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
+        Self { model, compute, data, axes, blocks, pass, residuals, influence }
     }
 
     /// The observations conditioned on.
@@ -78,7 +58,7 @@ impl StateSpacePosterior {
 
     /// Minus the log density of the targets, in nats.
     pub fn evidence(&self) -> f64 {
-        -self.forward.value
+        -self.pass.forward.value
     }
 
     /// Conditions on more observations. Later rows take one step of the filter each; others, and those of several
@@ -89,41 +69,23 @@ impl StateSpacePosterior {
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let new = sorted(&self.model, self.compute, (self.axes, &self.blocks), more)?;
-        if new.rows().t.first().is_some_and(|first| *first < self.rows.last()) {
+        if new.t.first().is_some_and(|first| *first < self.pass.rows.last()) {
             return Self::new(self.model.clone(), self.compute, data);
         }
-        let forward = self.forward.extended(self.blocks.forward(new.rows(), Some(&self.forward.last))?, self.data.n());
-        let mut rows = self.rows.clone();
-        rows.extend(new);
-        let (model, compute, (residuals, influence)) = (self.model.clone(), self.compute, Default::default());
-        let (axes, blocks) = (self.axes, self.blocks.clone());
-        Ok(Self { model, compute, data, axes, blocks, rows, forward, residuals, influence })
-    }
-
-    fn residuals(&self) -> &[[f64; 2]] {
-        self.residuals.get_or_init(|| {
-            let mut all = vec![[0.0; 2]; self.data.n()];
-            self.blocks.backward(self.rows.rows(), &self.forward, None, &mut |visit| {
-                all[self.rows.place(visit.row)] = visit.residual;
-            });
-            all
-        })
+        let pass = self.pass.extended(&self.blocks, new)?;
+        Ok(Self::given(self.model.clone(), self.compute, data, (self.axes, self.blocks.clone()), pass))
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f).
     pub fn leave_one_out(&self) -> Marginals {
-        let rows = self.data.y.iter().zip(self.residuals());
+        let residuals = self.residuals.get_or_init(|| self.pass.residuals(&self.blocks));
+        let rows = self.data.y.iter().zip(residuals);
         let (mean, variance) = rows.map(|(y, [u, m])| (y - u / m, 1.0 / m)).unzip();
         Marginals { mean, variance, floored: 0 }
     }
 
-    /// The prior mean.
-    pub(super) fn mean(&self) -> &Mean {
-        &self.model.prior.mean
-    }
-
     /// Prior means at times.
-    pub(super) fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
+    fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
         to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len() / self.axes.d, self.axes.d))?)
     }
@@ -136,29 +98,62 @@ impl StateSpacePosterior {
         let mut h = Vec::new();
         let d = self.blocks.width();
         let mut put = |place: usize, mean: f64, variance: f64| {
-            let prior = own.variance(t[place]);
+            let prior = cagey_base::state_space::variance(&own.blocks, t[place]);
             let (floor, variance) = (VARIANCE_FLOOR * prior, variance + own.noise());
             all.floored += usize::from(variance < floor);
             all.mean[place] = mean;
             all.variance[place] = if variance < floor { floor } else { variance };
         };
-        if t.iter().all(|t| *t >= self.rows.last()) {
-            let times = Sorted::new(times.clone(), Vec::new(), Vec::new());
-            self.blocks.ahead(&self.forward.last, times.rows().t, &mut |row, mean, covariance| {
-                own.observed(times.rows().t[row], &mut h);
-                put(times.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
-            });
+        if t.iter().all(|t| *t >= self.pass.rows.last()) {
+            let later = Rows::new(times.clone(), Vec::new(), vec![f64::INFINITY; t.len()]);
+            let mut seen = |row: usize, mean: &[f64], covariance: &[f64]| {
+                own.observed(later.t[row], &mut h);
+                put(later.place(row), along(&h, mean), dot(&carried(&h, covariance, d), &spread(&h, d)));
+            };
+            self.blocks.forward(&later, Some(&self.pass.forward.last), Some(&mut seen))?;
             return Ok(all);
         }
-        let merged = self.rows.with(&times);
-        let forward = self.blocks.forward(merged.rows(), None)?;
-        self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
-            let Some(place) = merged.place(visit.row).checked_sub(self.data.n()) else { return };
+        self.blocks.pass(self.pass.rows.with(&times))?.back(&self.blocks, None, |place, visit| {
+            let Some(place) = place.checked_sub(self.data.n()) else { return };
             own.observed(t[place], &mut h);
             let (mean, variance) = visit.smoothed(&h, d);
             put(place, mean, variance);
         });
         Ok(all)
+    }
+
+    /// The joint distribution at times `x`. The covariance of states at times i < j is Pᵢ Lᵢᵀ … Lⱼ₋₁ᵀ (I − Nⱼ Pⱼ), with
+    /// L = A (I − K H) (de Jong and MacKinnon 1988, *Covariances for smoothed estimates in state space models*).
+    fn joint(&self, x: &[f64]) -> Result<Joint> {
+        let (times, d, n) = (self.axes.times(x), self.blocks.width(), self.data().n());
+        let (t, m) = (&times.t, times.t.len());
+        let (mut mean, mut h) = (self.means(x)?, Vec::new());
+        let pass = self.blocks.pass(self.pass.rows.with(&times))?;
+        // (I − N P) h of each new row.
+        let mut ends = vec![Vec::new(); m];
+        pass.back(&self.blocks, None, |place, visit| {
+            let Some(place) = place.checked_sub(n) else { return };
+            self.blocks.observed(t[place], &mut h);
+            let ph = carried(&h, visit.covariance, d);
+            mean[place] += along(&h, visit.mean) + dot(&ph, visit.r);
+            let back = visit.n.chunks(d).map(|row| dot(row, &ph));
+            ends[place] = spread(&h, d).iter().zip(back).map(|(h, np)| h - np).collect();
+        });
+        let (mut covariance, mut seen) = (vec![0.0; m * m], Vec::new());
+        self.blocks.carried(&pass.rows, &mut |row, states, vectors| {
+            let Some(place) = pass.rows.place(row).checked_sub(n) else { return };
+            self.blocks.observed(t[place], &mut h);
+            vectors.extend(carried(&h, states, d));
+            seen.push(place);
+            for (vector, other) in vectors.chunks(d).zip(&seen) {
+                let value = dot(vector, &ends[place]);
+                covariance[place * m + other] = value;
+                covariance[other * m + place] = value;
+            }
+        });
+        let white = self.blocks.noise();
+        covariance.iter_mut().step_by(m + 1).for_each(|value| *value += white);
+        Ok(Joint { mean, covariance })
     }
 }
 
@@ -168,22 +163,22 @@ fn sorted(
     compute: Compute,
     (axes, blocks): (Axes, &Blocks),
     data: &Observations,
-) -> Result<Sorted> {
+) -> Result<Rows> {
     let scope = Scope::new(compute)?;
     let batch = data.batch(&scope);
     let white = blocks.noise();
     let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
     let residual = to_f64(batch.y.clone() - model.prior.mean.at(&scope, &batch.x)?)?;
-    Ok(Sorted::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
+    Ok(Rows::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
 }
 
 /// Σ h s over what a row observes.
-pub(super) fn along(h: &[(usize, f64)], s: &[f64]) -> f64 {
+fn along(h: &[(usize, f64)], s: &[f64]) -> f64 {
     h.iter().map(|(at, h)| h * s[*at]).sum()
 }
 
 /// P hᵀ.
-pub(super) fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f64> {
+fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f64> {
     let mut sums = vec![0.0; d];
     for (at, h) in h {
         sums.iter_mut().zip(&covariance[at * d..]).for_each(|(sum, p)| *sum += h * p);
@@ -192,7 +187,7 @@ pub(super) fn carried(h: &[(usize, f64)], covariance: &[f64], d: usize) -> Vec<f
 }
 
 /// h as a vector of all states.
-pub(super) fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
+fn spread(h: &[(usize, f64)], d: usize) -> Vec<f64> {
     let mut all = vec![0.0; d];
     h.iter().for_each(|(at, h)| all[*at] = *h);
     all
@@ -232,10 +227,8 @@ impl LeaveOneOut for StateSpacePosterior {
 
     /// Standardised residuals are D^-½L⁻ᵀ times normal numbers, as those of the exact model.
     fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
-        self.blocks.solve_transposed(self.rows.rows(), &self.forward, &|row| self.rows.place(row), &mut noise, count);
-        for (row, variance) in noise.chunks_mut(count).zip(variance) {
-            row.iter_mut().for_each(|value| *value *= variance.sqrt());
-        }
+        self.pass.solve_transposed(&self.blocks, &mut noise, count);
+        scale_rows(&mut noise, &variance.iter().map(|variance| variance.sqrt()).collect::<Vec<_>>());
         Ok(noise)
     }
 }

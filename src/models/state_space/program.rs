@@ -1,10 +1,11 @@
 //! Kernels as state-space models: which processes a kernel consists of, as far as it has such a form.
 
-use cagey_base::state_space::{Block, Factor, MOST, Rate, bessel, variance};
+use cagey_base::state_space::{Block, Factor, MOST, Rate, bessel};
 
-use super::axes::Axes;
+use super::rows::Axes;
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, Leaf};
+use crate::params::Parameters;
 
 /// The share of a periodic kernel's variance that its harmonics leave out at most.
 pub const LEFT_OUT: f64 = 1e-9;
@@ -16,18 +17,12 @@ pub const STATES: usize = 128;
 #[derive(Debug, Clone)]
 pub struct Program {
     terms: Vec<Term>,
-    /// Parameters whose product is the variance of white noise, for each summand of white noise.
-    white: Vec<White>,
-    parameters: usize,
+    /// Products with white noise, which have no states.
+    white: Vec<Term>,
+    /// Number of the kernel's parameters.
+    pub parameters: usize,
     /// The columns of its inputs.
     pub axes: Axes,
-}
-
-/// White noise of a summand of the kernel.
-#[derive(Debug, Clone)]
-struct White {
-    summand: usize,
-    variances: Vec<usize>,
 }
 
 /// A product of processes.
@@ -80,7 +75,7 @@ impl Program {
                     if term.linear > 0 || term.markov.iter().any(|markov| markov.origin.is_some()) {
                         return Err(unknown("a product of `white` is known for stationary kernels only".into()));
                     }
-                    white.push(White { summand, variances: term.variances });
+                    white.push(term);
                     continue;
                 }
                 let size: usize = term.markov.iter().map(|markov| markov.factor.size()).product();
@@ -100,9 +95,14 @@ impl Program {
         !self.white.is_empty()
     }
 
-    /// Number of the kernel's parameters.
-    pub fn parameters(&self) -> usize {
-        self.parameters
+    /// The columns of a kernel of `d` columns, and its blocks at its present parameters.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of) and [`at`](Self::at).
+    pub fn blocks(kernel: &Kernel, d: usize) -> Result<(Axes, Blocks)> {
+        let program = Self::of(kernel, d)?;
+        let values: Vec<f64> = kernel.parameters().iter().flat_map(|(_, p)| p.internal()).collect();
+        Ok((program.axes, program.at(&values)?))
     }
 
     /// The blocks at parameter values in standardised units.
@@ -111,7 +111,7 @@ impl Program {
     /// [`Error::Usage`] if a periodic kernel would need more than [`STATES`] states.
     pub fn at(&self, values: &[f64]) -> Result<Blocks> {
         let mut all = Blocks { blocks: Vec::new(), states: 0, white: Vec::new() };
-        for White { summand, variances } in &self.white {
+        for Term { summand, variances, .. } in &self.white {
             all.white.push((*summand, variances.iter().map(|at| values[*at]).product(), variances.clone()));
         }
         for term in &self.terms {
@@ -158,11 +158,6 @@ impl Blocks {
         for (_, variance, parameters) in &self.white {
             parameters.iter().for_each(|at| to[*at] += slope * variance / values[*at]);
         }
-    }
-
-    /// The prior variance at a time, without white noise.
-    pub fn variance(&self, t: f64) -> f64 {
-        variance(&self.blocks, t)
     }
 
     /// The blocks of one summand of the kernel, or all.

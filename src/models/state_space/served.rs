@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::axes::Times;
 use super::posterior::StateSpacePosterior;
+use super::rows::Times;
 use crate::serving::{self, Described, Served, States};
 
 impl StateSpacePosterior {
     /// The states given all rows up to each time, and what the rows from then on say about them.
     pub(super) fn states(&self) -> Served {
-        let (rows, size, width) = (self.rows.rows().t, self.blocks.states, self.blocks.width());
-        let mut times = rows.to_vec();
+        let (rows, size, width) = (&self.pass.rows.t, self.blocks.states, self.blocks.width());
+        let mut times = rows.clone();
         times.dedup();
         // A time at which nothing is seen comes after the rows at that time: there the states are those given these.
-        let merged = self.rows.with(&Times { t: times.clone(), series: Vec::new() });
-        let Ok(forward) = self.blocks.forward(merged.rows(), None) else {
+        let merged = self.pass.rows.with(&Times { t: times.clone(), series: Vec::new() });
+        let Ok(pass) = self.blocks.pass(merged) else {
             return Served::refused("its states have no positive variance");
         };
         let none = || [vec![0.0; times.len() * size], vec![0.0; times.len() * size * size]];
@@ -26,15 +26,12 @@ impl StateSpacePosterior {
             own.zip(matrix.chunks_exact(width)).take(size).for_each(|(to, row)| to.copy_from_slice(&row[..size]));
         };
         let n = rows.len();
-        self.blocks.backward(merged.rows(), &forward, None, &mut |visit| {
-            let place = merged.place(visit.row);
-            match place.checked_sub(n) {
-                Some(at) => put(&mut before, at, visit.mean, visit.covariance),
-                // The first row at a time is visited last.
-                None => {
-                    let at = times.partition_point(|time| *time < merged.rows().t[visit.row]);
-                    put(&mut after, at, visit.r, visit.n);
-                }
+        pass.back(&self.blocks, None, |place, visit| match place.checked_sub(n) {
+            Some(at) => put(&mut before, at, visit.mean, visit.covariance),
+            // The first row at a time is visited last.
+            None => {
+                let at = times.partition_point(|time| *time < pass.rows.t[visit.row]);
+                put(&mut after, at, visit.r, visit.n);
             }
         });
         let mut arrays = BTreeMap::new();
@@ -44,7 +41,7 @@ impl StateSpacePosterior {
         let before = [keep("before", a), keep("covariances", p)];
         let after = [keep("after", r), keep("curvatures", n)];
         let (blocks, white, times) = (self.blocks.blocks.clone(), self.blocks.noise(), keep("times", times));
-        let found = States { blocks, white, mean: self.mean().numbers(), count, times, before, after };
+        let found = States { blocks, white, mean: self.model.prior.mean.numbers(), count, times, before, after };
         Served { posterior: Described::States(Box::new(found)), arrays }
     }
 }

@@ -7,10 +7,9 @@
 //! to the rows. With g and W the gradient and the curvature at f, a row observes f − m + g/W with variance R = 1/W, and
 //! the residual (K + R)⁻¹z of the observations z at the mode is the gradient a = K⁻¹(f − m).
 
-use super::axes::Times;
-use super::chain::{Forward, Rows};
+use super::chain::Pass;
 use super::program::Blocks;
-use super::rows::Sorted;
+use super::rows::{Rows, Times};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Density, Row, Support};
 
@@ -78,9 +77,10 @@ impl Task<'_> {
         Sites { z, curvature }
     }
 
-    /// These observations in order of time, with variances 1/W.
-    pub fn sorted(&self, z: Vec<f64>, sites: &Sites) -> Sorted {
-        Sorted::new(self.times.clone(), z, sites.curvature.iter().map(|curvature| curvature.recip()).collect())
+    /// The pass over observations `z` with variances 1/W.
+    pub fn pass(&self, z: Vec<f64>, sites: &Sites) -> Result<Pass> {
+        let variances = sites.curvature.iter().map(|curvature| curvature.recip()).collect();
+        self.blocks.pass(Rows::new(self.times.clone(), z, variances))
     }
 
     fn log_density(&self, f: &[f64]) -> f64 {
@@ -96,11 +96,8 @@ impl Task<'_> {
     fn smoothed(&self, sites: &Sites) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
         let n = self.times.t.len();
         let (mut f, mut weights, mut variances) = (self.mean.to_vec(), vec![0.0; n], vec![0.0; n]);
-        let rows = self.sorted(sites.z.clone(), sites);
-        let forward = self.blocks.forward(rows.rows(), None)?;
         let (mut h, d) = (Vec::new(), self.blocks.width());
-        self.blocks.backward(rows.rows(), &forward, None, &mut |visit| {
-            let place = rows.place(visit.row);
+        self.pass(sites.z.clone(), sites)?.back(self.blocks, None, |place, visit| {
             self.blocks.observed(self.times.t[place], &mut h);
             let (above, variance) = visit.smoothed(&h, d);
             f[place] += above;
@@ -166,39 +163,5 @@ impl Task<'_> {
         let sites = self.sites(&here.f);
         let (f, weights, variances) = self.smoothed(&sites)?;
         Ok(Mode { log_density: self.log_density(&f), f, weights, variances, sites })
-    }
-
-    /// The pass over observations `z` with the sites' variances.
-    pub fn pass(&self, z: Vec<f64>, sites: &Sites) -> Result<Pass> {
-        let rows = self.sorted(z, sites);
-        let forward = self.blocks.forward(rows.rows(), None)?;
-        Ok(Pass { rows, forward })
-    }
-}
-
-/// A pass over observations.
-pub(super) struct Pass {
-    rows: Sorted,
-    /// What it leaves.
-    pub forward: Forward,
-}
-
-impl Pass {
-    /// The derivatives of minus the log density of the observations in `count` parameters of the kernel.
-    pub fn slopes(&self, blocks: &Blocks, count: usize) -> Vec<f64> {
-        blocks.backward(self.rows(), &self.forward, Some(count), &mut |_| {})
-    }
-
-    /// (K + R)⁻¹ times the observations.
-    pub fn residuals(&self, blocks: &Blocks) -> Vec<f64> {
-        let mut all = vec![0.0; self.rows().t.len()];
-        blocks.backward(self.rows(), &self.forward, None, &mut |visit| {
-            all[self.rows.place(visit.row)] = visit.residual[0];
-        });
-        all
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        self.rows.rows()
     }
 }

@@ -11,8 +11,7 @@ use tempfile::Builder;
 
 use super::{folder, nameless};
 
-/// The prefix of the names of unfinished files.
-/// How the names of drafts begin.
+/// How the names of unfinished files begin.
 pub const PREFIX: &str = ".cagey-unfinished-";
 
 /// The names of all files being written. Code that gives or removes such a name holds the lock meanwhile.
@@ -33,7 +32,6 @@ pub fn discard_unfinished() {
     std::mem::forget(names);
 }
 
-/// A file that will become another.
 /// A file that is being written. It has the name of its target once it is finished, and goes if it is abandoned.
 #[derive(Debug)]
 pub struct Draft {
@@ -59,8 +57,7 @@ impl Draft {
         }
     }
 
-    /// A draft with a name from the start.
-    /// A draft with a name of its own in the folder of its target.
+    /// A draft with a name of its own from the start, in the folder of its target.
     ///
     /// # Errors
     /// The system's error if no file can be made in the folder.
@@ -80,7 +77,7 @@ impl Draft {
         }
     }
 
-    /// Gives the file its name.
+    /// Gives the file the name of its target.
     pub fn finish(self, target: &Path) -> io::Result<File> {
         let Self { file, name } = self;
         match name {

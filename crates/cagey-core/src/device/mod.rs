@@ -151,12 +151,22 @@ impl DeviceKind {
 
     /// The name that the hardware reports, if the device exists and reports one.
     pub fn adapter(self) -> Option<String> {
-        self.device().ok().and_then(|device| adapter(&device))
+        #[cfg(feature = "gpu")]
+        {
+            self.device().ok()?.identity().map(|identity| identity.name)
+        }
+        #[cfg(not(feature = "gpu"))]
+        None
     }
 
     /// Whether this is a physical card, not software that emulates one.
     fn is_card(self) -> bool {
-        self.device().is_ok_and(|device| is_card(&device))
+        #[cfg(feature = "gpu")]
+        {
+            self.device().is_ok_and(|device| device.identity().is_some_and(|identity| identity.physical.is_some()))
+        }
+        #[cfg(not(feature = "gpu"))]
+        false
     }
 
     /// The device, after a test computation: a driver may be present but unusable, and burn then panics.
@@ -204,33 +214,10 @@ pub fn is_host(_device: &Device) -> bool {
     true
 }
 
-#[cfg(feature = "gpu")]
-fn adapter(device: &Device) -> Option<String> {
-    device.identity().map(|identity| identity.name)
-}
-
-#[cfg(feature = "gpu")]
-fn is_card(device: &Device) -> bool {
-    device.identity().is_some_and(|identity| identity.physical.is_some())
-}
-
-#[cfg(not(feature = "gpu"))]
-fn is_card(_device: &Device) -> bool {
-    false
-}
-
-#[cfg(not(feature = "gpu"))]
-fn adapter(_device: &Device) -> Option<String> {
-    None
-}
-
 impl Precision {
     /// Bytes per number.
     pub fn bytes(self) -> usize {
-        match self {
-            Self::F32 => size_of::<f32>(),
-            Self::F64 => size_of::<f64>(),
-        }
+        self.dtype().size()
     }
 
     /// Its name in burn.

@@ -1,5 +1,6 @@
 //! Sums, products and multiples of kernels.
 
+use std::borrow::Borrow;
 use std::ops::{Add, Mul};
 
 use super::{Kernel, linear};
@@ -9,13 +10,11 @@ impl Kernel {
     /// One product of kernels. In factors after the first, a variance that was not given stays at 1, because only the
     /// product of the variances matters.
     pub fn product(factors: Vec<Kernel>) -> Self {
-        let mut flat = Vec::new();
-        for factor in factors {
-            match factor {
-                Self::Product(inner) => flat.extend(inner),
-                other => flat.push(other),
-            }
-        }
+        let inner = |factor| match factor {
+            Self::Product(inner) => inner,
+            other => vec![other],
+        };
+        let mut flat: Vec<Self> = factors.into_iter().flat_map(inner).collect();
         for factor in flat.iter_mut().skip(1) {
             if let Self::Leaf(leaf) = factor {
                 for p in leaf.parameters.iter_mut().filter(|p| p.unit == Unit::Variance && p.len() == 1 && !p.given) {
@@ -29,28 +28,23 @@ impl Kernel {
 
     /// One sum of kernels, flattened.
     pub fn sum(terms: Vec<Kernel>) -> Self {
-        let mut flat = Vec::new();
-        for term in terms {
-            match term {
-                Self::Sum(inner) => flat.extend(inner),
-                other => flat.push(other),
-            }
-        }
-        Self::Sum(flat)
+        let inner = |term| match term {
+            Self::Sum(inner) => inner,
+            other => vec![other],
+        };
+        Self::Sum(terms.into_iter().flat_map(inner).collect())
     }
 
     /// `factor` times this kernel. Multiplies the variance of a leaf, or of a product's first factor. Any other kernel
     /// gets a constant kernel as its first factor.
     pub fn scaled(mut self, factor: f64) -> Self {
-        let variance = match &mut self {
-            Self::Leaf(leaf) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
-            Self::Product(parts) => match parts.first_mut() {
-                Some(Self::Leaf(leaf)) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
-                _ => None,
-            },
-            _ => None,
+        let first = match &mut self {
+            Self::Product(parts) => parts.first_mut(),
+            other => Some(other),
         };
-        if let Some(variance) = variance {
+        if let Some(Self::Leaf(leaf)) = first
+            && let Some(variance) = leaf.parameters.iter_mut().find(|p| p.name == "variance")
+        {
             let values: Vec<f64> = variance.values().iter().map(|v| v * factor).collect();
             variance.put(&values);
             variance.given = true;
@@ -86,17 +80,10 @@ impl Mul<f64> for Kernel {
     }
 }
 
-impl Add for &Kernel {
+impl<K: Borrow<Kernel>> Add<K> for &Kernel {
     type Output = Kernel;
-    fn add(self, other: Self) -> Kernel {
-        self.clone() + other.clone()
-    }
-}
-
-impl Add<Kernel> for &Kernel {
-    type Output = Kernel;
-    fn add(self, other: Kernel) -> Kernel {
-        self.clone() + other
+    fn add(self, other: K) -> Kernel {
+        self.clone() + other.borrow().clone()
     }
 }
 

@@ -9,10 +9,12 @@
 use std::f64::consts::{PI, SQRT_2, TAU};
 
 use burn::tensor::Tensor;
+use cagey_base::kernels::Rows;
 use rand::{Rng, RngExt};
 use rand_distr::{ChiSquared, Distribution, Gamma, StandardNormal};
 
 use super::form::{Lowered, Metric, Term};
+use super::graph::Graph;
 use super::profile::Profile;
 use super::{Kernel, Leaf};
 use crate::error::{Error, Result};
@@ -28,10 +30,8 @@ pub struct RandomFunctions {
 /// The random numbers of a term, one column for each function.
 #[derive(Debug, Clone)]
 enum Draw {
-    /// √2 cos(zᵀω + b).
-    Waves { frequencies: Columns, phases: Columns },
-    /// The same of z on the circle of radius 1/a, for a periodic kernel of one feature.
-    Circle { frequencies: Columns, phases: Columns },
+    /// √2 cos(zᵀω + b), for a periodic kernel of one feature with z on the circle of radius 1/a.
+    Waves { frequencies: Columns, phases: Columns, on_circle: bool },
     /// Π (zᵀg + √a h), or one factor zᵀg.
     Planes(Vec<(Columns, Option<Columns>)>),
     /// g.
@@ -85,8 +85,9 @@ impl RandomFunctions {
     pub fn part(&self, range: std::ops::Range<usize>) -> Self {
         let of = |columns: &Columns| columns.part(self.count, &range);
         let terms = self.terms.iter().map(|draw| match draw {
-            Draw::Waves { frequencies, phases } => Draw::Waves { frequencies: of(frequencies), phases: of(phases) },
-            Draw::Circle { frequencies, phases } => Draw::Circle { frequencies: of(frequencies), phases: of(phases) },
+            Draw::Waves { frequencies, phases, on_circle } => {
+                Draw::Waves { frequencies: of(frequencies), phases: of(phases), on_circle: *on_circle }
+            }
             Draw::Planes(factors) => Draw::Planes(factors.iter().map(|(g, h)| (of(g), h.as_ref().map(of))).collect()),
             Draw::Level(level) => Draw::Level(of(level)),
         });
@@ -132,7 +133,7 @@ impl Draw {
             let phases = Columns((0..count).map(|_| TAU * rng.random::<f64>()).collect());
             (frequencies, phases)
         };
-        let wave = |(frequencies, phases)| Self::Waves { frequencies, phases };
+        let wave = |(frequencies, phases)| Self::Waves { frequencies, phases, on_circle: false };
         // A Matérn kernel's density is that of Student's t with 2ν degrees of freedom.
         let mut student = |freedom: f64| {
             let squares = ChiSquared::new(freedom).map_err(|e| Error::Usage(format!("frequencies: {e}")))?;
@@ -153,11 +154,11 @@ impl Draw {
             (Metric::SquaredDistance, Profile::CosineNorm) if p == 1 => {
                 let (mut frequencies, phases) = waves(&mut |_| 1.0, 1);
                 frequencies.0.fill(PI);
-                Some(Self::Waves { frequencies, phases })
+                Some(wave((frequencies, phases)))
             }
             (Metric::SquaredDistance, Profile::PeriodicNorm) if p == 1 => {
                 let (frequencies, phases) = waves(&mut |_| 1.0, 2);
-                Some(Self::Circle { frequencies, phases })
+                Some(Self::Waves { frequencies, phases, on_circle: true })
             }
             (Metric::InnerProduct, Profile::Identity) => Some(Self::Planes(vec![(normal(p, count, rng), None)])),
             (Metric::InnerProduct, Profile::Power(power)) => {
@@ -172,18 +173,14 @@ impl Draw {
     fn at(&self, scope: &Scope, term: &Term, count: usize) -> Tensor<2> {
         let (z, n) = (term.features.clone(), term.features.dims()[0]);
         let shape = || term.shape.clone().map(|a| a.unsqueeze::<2>());
-        let waves = |z: Tensor<2>, frequencies: &Columns, phases: &Columns| {
-            (z.matmul(frequencies.tensor(scope, count)) + phases.tensor(scope, count)).cos() * SQRT_2
-        };
         let values = match self {
-            Self::Waves { frequencies, phases } => waves(z, frequencies, phases),
-            Self::Circle { frequencies, phases } => {
-                let angles = z * TAU;
-                let mut on_circle = Tensor::cat(vec![angles.clone().cos(), angles.sin()], 1);
-                if let Some(a) = shape() {
-                    on_circle = on_circle / a;
-                }
-                waves(on_circle, frequencies, phases)
+            Self::Waves { frequencies, phases, on_circle } => {
+                let z = match (on_circle, shape()) {
+                    (true, Some(a)) => Graph(z * TAU).waves().0 / a,
+                    (true, None) => Graph(z * TAU).waves().0,
+                    (false, _) => z,
+                };
+                (z.matmul(frequencies.tensor(scope, count)) + phases.tensor(scope, count)).cos() * SQRT_2
             }
             Self::Planes(factors) => {
                 let factor = |(g, h): &(Columns, Option<Columns>)| {

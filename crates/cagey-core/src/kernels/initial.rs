@@ -11,9 +11,11 @@ use crate::params::{Parameter, Unit};
 pub fn initialise(kernel: &mut Kernel, x: &[f64], d: usize) {
     let columns: Vec<Column> = (0..d).map(|c| Column::of(x, d, c)).collect();
     let share = 1.0 / kernel.summands().len() as f64;
-    set(kernel, &columns, share);
+    let plain = Column { median_distance: 1.0, range: 4.0, least: -2.0 };
+    kernel.visit_mut(&columns, &plain, share, &mut set);
 }
 
+#[derive(Clone)]
 struct Column {
     median_distance: f64,
     range: f64,
@@ -42,32 +44,12 @@ impl Column {
     }
 }
 
-fn set(kernel: &mut Kernel, columns: &[Column], variance: f64) {
-    match kernel {
-        Kernel::Leaf(leaf) => set_leaf(leaf, columns, variance),
-        Kernel::Sum(parts) => parts.iter_mut().for_each(|k| set(k, columns, variance)),
-        Kernel::Product(parts) => {
-            for (i, part) in parts.iter_mut().enumerate() {
-                set(part, columns, if i == 0 { variance } else { 1.0 });
-            }
-        }
-        Kernel::Transformed(t) => {
-            let outputs = t.transform.output_dim(columns.len());
-            let unit = || Column { median_distance: 1.0, range: 4.0, least: -2.0 };
-            set(&mut t.kernel, &(0..outputs).map(|_| unit()).collect::<Vec<_>>(), variance);
-        }
-    }
-}
-
-fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
-    let active: Vec<&Column> = match &leaf.dims {
-        None => columns.iter().collect(),
-        Some(dims) => dims.iter().filter_map(|&c| columns.get(c)).collect(),
-    };
+/// Sets the parameters of a leaf that sees the columns `active`.
+fn set(leaf: &mut Leaf, active: &[Column], variance: f64) {
     let d = active.len().max(1);
-    let mean = |f: &dyn Fn(&Column) -> f64| active.iter().map(|c| f(c)).sum::<f64>() / d as f64;
+    let mean = |f: &dyn Fn(&Column) -> f64| active.iter().map(f).sum::<f64>() / d as f64;
     let of = |p: &Parameter, f: &dyn Fn(&Column) -> f64| -> Vec<f64> {
-        if p.len() == d { active.iter().map(|c| f(c)).collect() } else { vec![mean(f); p.len()] }
+        if p.len() == d { active.iter().map(f).collect() } else { vec![mean(f); p.len()] }
     };
     for p in leaf.parameters.iter_mut().filter(|p| !p.given) {
         let values = match (p.unit, p.name.as_str()) {

@@ -5,6 +5,7 @@
 //! everything; `products` computes the same matrices fast.
 
 mod algebra;
+mod featured;
 pub mod features;
 pub mod form;
 mod graph;
@@ -80,27 +81,15 @@ impl Leaf {
     /// entries does not fit the columns, or the type is not the scope's.
     fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let (d, name) = (x.dims()[1], self.form.name());
+        let wrong = |want, got| Error::shape(format!("inputs of `{name}`"), want, got);
         let active = self.dims.as_ref().map_or(d, Vec::len);
         if let Some(column) = self.dims.iter().flatten().find(|column| **column >= d) {
-            return Err(Error::shape(
-                format!("inputs of `{name}`"),
-                format!("a column {column}, counted from 0"),
-                format!("{d} columns"),
-            ));
+            return Err(wrong(format!("a column {column}, counted from 0"), format!("{d} columns")));
         }
         if x.dtype() != scope.dtype() {
-            return Err(Error::shape(
-                format!("inputs of `{name}`"),
-                format!("{:?}", scope.dtype()),
-                format!("{:?}", x.dtype()),
-            ));
+            return Err(wrong(format!("{:?}", scope.dtype()), format!("{:?}", x.dtype())));
         }
-        let usual = self.form.parameters(active);
-        if self.parameters.len() != usual.len() {
-            let (want, got) = (usual.len().to_string(), self.parameters.len().to_string());
-            return Err(Error::shape(format!("parameters of `{name}`"), want, got));
-        }
-        for (own, usual) in self.parameters.iter().zip(usual) {
+        for (own, usual) in paired(&self.parameters, self.form.parameters(active), name)? {
             let each = self.form.ard().contains(&own.name.as_str()) && (own.len() == 1 || own.len() == active);
             if own.len() != usual.len() && !each {
                 let expected = format!("values that fit {active} columns");
@@ -150,28 +139,25 @@ impl Kernel {
     /// # Errors
     /// [`Usage`](crate::Error::Usage) for a kernel of transformed inputs, which takes all columns, and for one that
     /// already chooses a column which is not among these.
-    pub fn on(mut self, dims: &[usize]) -> Result<Self> {
-        self.narrow(dims)?;
-        Ok(self)
-    }
-
-    fn narrow(&mut self, dims: &[usize]) -> Result<()> {
-        match self {
-            Self::Leaf(Leaf { dims: own @ None, .. }) => *own = Some(dims.to_vec()),
-            Self::Leaf(Leaf { dims: Some(own), form, .. }) => {
-                for column in own {
-                    let name = form.name();
-                    let missing = || format!("`{name}` takes column {column}, and there are {} columns", dims.len());
-                    *column = *dims.get(*column).ok_or_else(|| Error::Usage(missing()))?;
-                }
+    pub fn on(self, dims: &[usize]) -> Result<Self> {
+        let all = |parts: Vec<Self>| parts.into_iter().map(|part| part.on(dims)).collect::<Result<_>>();
+        Ok(match self {
+            Self::Leaf(Leaf { form, dims: own, parameters }) => {
+                let of = |column: usize| {
+                    let (name, count) = (form.name(), dims.len());
+                    let missing = || format!("`{name}` takes column {column}, and there are {count} columns");
+                    dims.get(column).copied().ok_or_else(|| Error::Usage(missing()))
+                };
+                let dims = own.map_or(Ok(dims.to_vec()), |own| own.into_iter().map(of).collect())?;
+                Self::Leaf(Leaf { dims: Some(dims), form, parameters })
             }
-            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().try_for_each(|part| part.narrow(dims))?,
+            Self::Sum(parts) => Self::Sum(all(parts)?),
+            Self::Product(parts) => Self::Product(all(parts)?),
             Self::Transformed(t) => {
                 let name = t.transform.name();
                 return Err(Error::Usage(format!("`{name}` takes all columns; choose columns within the transform")));
             }
-        }
-        Ok(())
+        })
     }
 
     /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
@@ -259,23 +245,6 @@ impl Kernel {
         }
     }
 
-    /// The kernel's structure without its numbers, such as `periodic * rbf`.
-    pub fn shape(&self) -> String {
-        let join = |parts: &[Self], with: &str| {
-            let shown = |k: &Self| match k {
-                Self::Sum(_) => format!("({})", k.shape()),
-                _ => k.shape(),
-            };
-            parts.iter().map(shown).collect::<Vec<_>>().join(with)
-        };
-        match self {
-            Self::Leaf(leaf) => leaf.form.name().to_string(),
-            Self::Sum(parts) => join(parts, " + "),
-            Self::Product(parts) => join(parts, " * "),
-            Self::Transformed(t) => format!("{}({})", t.transform.name(), t.kernel.shape()),
-        }
-    }
-
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaf_names().len()
@@ -285,26 +254,30 @@ impl Kernel {
 impl Transformed {
     fn map(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let d = x.dims()[1];
-        let usual = self.transform.parameters(d);
-        if self.parameters.len() != usual.len() {
-            let (want, got) = (usual.len().to_string(), self.parameters.len().to_string());
-            return Err(Error::shape(format!("parameters of `{}`", self.transform.name()), want, got));
-        }
-        for (own, usual) in self.parameters.iter().zip(usual) {
+        let name = self.transform.name();
+        for (own, usual) in paired(&self.parameters, self.transform.parameters(d), name)? {
             if own.len() != usual.len() {
-                let what = format!("`{}` of `{}`", own.name, self.transform.name());
-                return Err(Error::shape(
-                    what,
-                    format!("{} values for {d} columns", usual.len()),
-                    own.len().to_string(),
-                ));
+                let expected = format!("{} values for {d} columns", usual.len());
+                return Err(Error::shape(format!("`{}` of `{name}`", own.name), expected, own.len().to_string()));
             }
         }
         let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
-        let name = self.transform.name();
         let mapped = self.transform.apply(&values, x.clone());
         kept(&format!("the transform `{name}`"), scope, [x.dims()[0], self.transform.output_dim(d)], mapped)
     }
+}
+
+/// The parameters of a form or transform, each with the usual one in its place.
+fn paired<'a>(
+    own: &'a [Parameter],
+    usual: Vec<Parameter>,
+    name: &str,
+) -> Result<impl Iterator<Item = (&'a Parameter, Parameter)>> {
+    if own.len() != usual.len() {
+        let (want, got) = (usual.len().to_string(), own.len().to_string());
+        return Err(Error::shape(format!("parameters of `{name}`"), want, got));
+    }
+    Ok(own.iter().zip(usual))
 }
 
 /// What a user's piece returned, if it has the shape and type that it promises.
@@ -314,10 +287,4 @@ fn kept<const D: usize>(what: &str, scope: &Scope, shape: [usize; D], values: Te
     }
     let shown = |shape: &[usize], dtype| format!("{shape:?} of {dtype:?}");
     Err(Error::shape(what, shown(&shape, scope.dtype()), shown(&values.dims(), values.dtype())))
-}
-
-impl std::fmt::Display for Kernel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        print::print(self, f)
-    }
 }

@@ -1,6 +1,6 @@
 //! The parameters of a kernel: their paths, units and columns.
 
-use super::Kernel;
+use super::{Kernel, Leaf};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 
 impl Kernel {
@@ -9,41 +9,54 @@ impl Kernel {
     /// In a product only the first factor has the target's unit. A single length for several columns is in units of
     /// their standard deviations.
     pub fn set_units(&mut self, input_sd: &[f64], target_sd: f64) {
+        self.visit_mut(input_sd, &1.0, target_sd, &mut |leaf, sd, target_sd| {
+            for parameter in &mut leaf.parameters {
+                let length = |i: usize| match (sd.len(), parameter.len()) {
+                    (1, _) => sd[0],
+                    (_, 1) => 1.0,
+                    (d, _) => sd[i % d],
+                };
+                let scale = (0..parameter.len())
+                    .map(|i| match parameter.unit {
+                        Unit::None | Unit::Level | Unit::Slope => 1.0,
+                        Unit::Length => length(i),
+                        Unit::Frequency => 1.0 / length(i),
+                        Unit::Variance => target_sd * target_sd,
+                        Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
+                    })
+                    .collect();
+                parameter.put_scale(scale, 0.0);
+            }
+        });
+    }
+
+    /// Visits the leaves with what is known of the columns that each sees, and with its level: in a product only the
+    /// first factor has the level of the whole. Outputs of a transform are `plain`, without a unit.
+    pub(super) fn visit_mut<C: Clone>(
+        &mut self,
+        columns: &[C],
+        plain: &C,
+        level: f64,
+        visit: &mut impl FnMut(&mut Leaf, &[C], f64),
+    ) {
         match self {
             Self::Leaf(leaf) => {
-                let sd: Vec<f64> = match &leaf.dims {
-                    None => input_sd.to_vec(),
+                let own = match &leaf.dims {
+                    None => columns.to_vec(),
                     // The first evaluation reports a column that does not exist.
-                    Some(dims) => dims.iter().map(|&c| input_sd.get(c).copied().unwrap_or(1.0)).collect(),
+                    Some(dims) => dims.iter().map(|&c| columns.get(c).unwrap_or(plain).clone()).collect(),
                 };
-                for parameter in &mut leaf.parameters {
-                    let length = |i: usize| match (sd.len(), parameter.len()) {
-                        (1, _) => sd[0],
-                        (_, 1) => 1.0,
-                        (d, _) => sd[i % d],
-                    };
-                    let scale = (0..parameter.len())
-                        .map(|i| match parameter.unit {
-                            Unit::None | Unit::Level | Unit::Slope => 1.0,
-                            Unit::Length => length(i),
-                            Unit::Frequency => 1.0 / length(i),
-                            Unit::Variance => target_sd * target_sd,
-                            Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
-                        })
-                        .collect();
-                    parameter.put_scale(scale, 0.0);
-                }
+                visit(leaf, &own, level);
             }
-            Self::Sum(parts) => parts.iter_mut().for_each(|k| k.set_units(input_sd, target_sd)),
+            Self::Sum(parts) => parts.iter_mut().for_each(|k| k.visit_mut(columns, plain, level, visit)),
             Self::Product(parts) => {
-                for (i, kernel) in parts.iter_mut().enumerate() {
-                    kernel.set_units(input_sd, if i == 0 { target_sd } else { 1.0 });
+                for (i, part) in parts.iter_mut().enumerate() {
+                    part.visit_mut(columns, plain, if i == 0 { level } else { 1.0 }, visit);
                 }
             }
             Self::Transformed(t) => {
-                // The outputs of a transform have no unit.
-                let out = t.transform.output_dim(input_sd.len());
-                t.kernel.set_units(&vec![1.0; out], target_sd);
+                let outputs = vec![plain.clone(); t.transform.output_dim(columns.len())];
+                t.kernel.visit_mut(&outputs, plain, level, visit);
             }
         }
     }
@@ -92,15 +105,12 @@ impl Kernel {
     /// Names of the leaves in order. Names that occur more than once get numbers.
     fn paths(&self) -> Vec<String> {
         let names = self.leaf_names();
-        (0..names.len())
-            .map(|i| {
-                if names.iter().filter(|n| **n == names[i]).count() == 1 {
-                    names[i].clone()
-                } else {
-                    format!("{}{}", names[i], names[..=i].iter().filter(|n| **n == names[i]).count())
-                }
-            })
-            .collect()
+        let count = |among: &[String], name: &String| among.iter().filter(|other| *other == name).count();
+        let path = |(i, name): (usize, &String)| match count(&names, name) {
+            1 => name.clone(),
+            _ => format!("{name}{}", count(&names[..=i], name)),
+        };
+        names.iter().enumerate().map(path).collect()
     }
 
     fn groups(&self) -> Vec<&[Parameter]> {

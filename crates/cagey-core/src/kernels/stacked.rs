@@ -45,8 +45,8 @@ impl Each {
 }
 
 impl Stacked {
-    fn with(self, rows: Tensor<2>) -> Self {
-        Self { rows, owner: self.owner }
+    fn with(&self, rows: Tensor<2>) -> Self {
+        Self { rows, owner: self.owner.clone() }
     }
 }
 
@@ -71,33 +71,27 @@ impl Rows for Stacked {
     }
 
     fn times(self, by: &Each) -> Self {
-        let rows = self.rows.clone() * by.across(self.columns());
-        self.with(rows)
+        self.with(self.rows.clone() * by.across(self.columns()))
     }
 
     fn over(self, by: &Each) -> Self {
-        let rows = self.rows.clone() / by.across(self.columns());
-        self.with(rows)
+        self.with(self.rows.clone() / by.across(self.columns()))
     }
 
     fn scale(self, factor: f64) -> Self {
-        let rows = self.rows.clone() * factor;
-        self.with(rows)
+        self.with(self.rows.clone() * factor)
     }
 
     fn total(self) -> Self {
-        let rows = self.rows.clone().sum_dim(1);
-        self.with(rows)
+        self.with(self.rows.clone().sum_dim(1))
     }
 
     fn waves(self) -> Self {
-        let rows = Rows::waves(Graph(self.rows.clone())).0;
-        self.with(rows)
+        self.with(Rows::waves(Graph(self.rows.clone())).0)
     }
 
     fn zeros(&self) -> Self {
-        let rows = Rows::zeros(&Graph(self.rows.clone())).0;
-        self.clone().with(rows)
+        self.with(Rows::zeros(&Graph(self.rows.clone())).0)
     }
 }
 
@@ -141,7 +135,7 @@ impl Kernel {
                 let each = |values| Each { values, owner: x.owner.clone() };
                 let p: Vec<Each> = values.by_ref().take(parameters.len()).map(each).collect();
                 let own = dims.as_ref().map(|dims| x.rows.clone().select(1, columns(dims)));
-                (p.len() == parameters.len()).then(|| form.lower(&p, own.map_or(x.clone(), |own| x.clone().with(own))))
+                (p.len() == parameters.len()).then(|| form.lower(&p, own.map_or(x.clone(), |own| x.with(own))))
             }
             Self::Sum(parts) => Some(Lowered::Sum(all(parts)?)),
             Self::Product(parts) => Some(Lowered::Product(all(parts)?)),

@@ -140,9 +140,8 @@ struct Reader {
 
 impl ModuleVisitor for Reader {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let values = to_f64(param.val());
         if let Ok(weights) = &mut self.weights {
-            match values {
+            match to_f64(param.val()) {
                 Ok(values) => weights.extend(values),
                 Err(error) => self.weights = Err(error),
             }

@@ -18,23 +18,17 @@ use crate::params::{Parameter, Unit};
 /// has added as much again; for order 2, the level and the slope for one lengthscale begin with this variance. A large
 /// variance is a diffuse start. Of several columns, the kernel is the product over them.
 #[derive(Debug)]
-pub struct Wiener {
-    order: usize,
-}
+pub struct Wiener(cagey_base::kernels::Wiener);
 
 /// The kernel of a random walk (order 1) or of an integrated one (order 2).
 pub fn wiener(order: usize) -> Arc<dyn Form> {
-    Arc::new(Wiener { order })
+    Arc::new(Wiener(cagey_base::kernels::Wiener { order }))
 }
 
 impl Wiener {
     /// The covariance without its variance of columns of steps `u` and `v` that broadcast against each other.
     fn of_steps(&self, u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
-        self.walk().of_steps(Graph(u), Graph(v)).0
-    }
-
-    fn walk(&self) -> cagey_base::kernels::Wiener {
-        cagey_base::kernels::Wiener { order: self.order }
+        self.0.of_steps(Graph(u), Graph(v)).0
     }
 
     /// u of each column, `[n, d]`.
@@ -53,7 +47,7 @@ impl Form for Wiener {
     }
 
     fn options(&self) -> Vec<(&str, usize)> {
-        vec![("order", self.order)]
+        vec![("order", self.0.order)]
     }
 
     fn with_option(&self, name: &str, value: usize) -> Option<Arc<dyn Form>> {
@@ -71,7 +65,7 @@ impl Form for Wiener {
     }
 
     fn built_in(&self) -> Option<BuiltIn> {
-        Some(BuiltIn::Wiener(self.walk()))
+        Some(BuiltIn::Wiener(self.0))
     }
 
     fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {

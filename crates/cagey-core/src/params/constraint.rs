@@ -22,17 +22,15 @@ pub enum Constraint {
     },
 }
 
-impl Constraint {
-    /// The constraint of a positive parameter without bounds.
-    #[doc(hidden)]
-    pub const FREE: Self = Self::Positive { floor: 0.0 };
-}
-
 /// The limits for internal values of positive parameters. Within them, squares and ratios are still finite numbers.
 const SMALLEST: f64 = 1e-100;
 pub(super) const LARGEST: f64 = 1e100;
 
 impl Constraint {
+    /// The constraint of a positive parameter without bounds.
+    #[doc(hidden)]
+    pub const FREE: Self = Self::Positive { floor: 0.0 };
+
     /// The internal value of a raw one, and d internal / d raw, where user = scale · internal + offset.
     pub(super) fn internal(self, raw: f64, scale: f64, offset: f64) -> (f64, f64) {
         match self {

@@ -1,55 +1,27 @@
-//! Values that a file has once for all entries of a parameter, or once for each.
+//! Values that a file has once for all entries of a parameter, once for each, or not at all.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Prior;
-
-/// Writes offsets to files: one number for all, or a list.
-pub(super) fn as_one_or_each<S: Serializer>(offsets: &[f64], serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    match offsets {
-        [offset] => offset.serialize(serializer),
-        offsets => offsets.serialize(serializer),
-    }
-}
-
-/// Reads the same.
-pub(super) fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<f64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Offsets {
-        One(f64),
-        Each(Vec<f64>),
-    }
-    Ok(match Offsets::deserialize(deserializer)? {
-        Offsets::One(offset) => vec![offset],
-        Offsets::Each(offsets) => offsets,
-    })
-}
-
-/// Writes priors to files: one for all or none, or a list.
-pub(super) fn as_all_or_each<S: Serializer>(
-    priors: &[Option<Prior>],
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    match priors {
+/// Writes nothing, one value for all, or a list.
+pub(super) fn serialize<T: Serialize, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    match values {
         [] => serializer.serialize_none(),
-        [prior] => prior.serialize(serializer),
-        priors => priors.serialize(serializer),
+        [one] => one.serialize(serializer),
+        each => each.serialize(serializer),
     }
 }
 
 /// Reads the same.
-pub(super) fn all_or_each<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Vec<Option<Prior>>, D::Error> {
+pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Priors {
-        Each(Vec<Option<Prior>>),
-        All(Option<Prior>),
+    enum Entries<T> {
+        Each(Vec<T>),
+        One(T),
     }
-    Ok(match Priors::deserialize(deserializer)? {
-        Priors::All(prior) => prior.map(Some).into_iter().collect(),
-        Priors::Each(priors) => priors,
+    Ok(match Option::deserialize(deserializer)? {
+        None => Vec::new(),
+        Some(Entries::Each(each)) => each,
+        Some(Entries::One(one)) => vec![one],
     })
 }

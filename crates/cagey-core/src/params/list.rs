@@ -26,41 +26,29 @@ macro_rules! parameters {
             fn parameters(&self) -> Vec<(String, &$crate::params::Parameter)> {
                 #[allow(unused_mut)]
                 let mut all = Vec::new();
-                $crate::parameters!(@read self all $($list)*);
+                $crate::parameters!(@all parameters [&] self $($list)*);
                 all
             }
 
             fn parameters_mut(&mut self) -> Vec<(String, &mut $crate::params::Parameter)> {
                 #[allow(unused_mut)]
                 let mut all = Vec::new();
-                $crate::parameters!(@change self all $($list)*);
+                $crate::parameters!(@all parameters_mut [&mut] self $($list)*);
                 all
             }
         }
     };
-    (@$how:ident $self:ident $all:ident) => {};
-    (@read $self:ident $all:ident .. $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend($crate::params::Parameters::parameters(&$self.$($field).+));
-        $crate::parameters!(@read $self $all $($($rest)*)?);
+    (@$all:ident $list:ident [$($borrow:tt)+] $self:ident) => {};
+    (@$all:ident $list:ident [$($borrow:tt)+] $self:ident .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::Parameters::$list($($borrow)+ $self.$($field).+));
+        $crate::parameters!(@$all $list [$($borrow)+] $self $($($rest)*)?);
     };
-    (@change $self:ident $all:ident .. $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend($crate::params::Parameters::parameters_mut(&mut $self.$($field).+));
-        $crate::parameters!(@change $self $all $($($rest)*)?);
+    (@$all:ident $list:ident [$($borrow:tt)+] $self:ident $name:literal : .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::prefixed($name, $self.$($field).+.$list()));
+        $crate::parameters!(@$all $list [$($borrow)+] $self $($($rest)*)?);
     };
-    (@read $self:ident $all:ident $name:literal : .. $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend($crate::params::prefixed($name, $self.$($field).+.parameters()));
-        $crate::parameters!(@read $self $all $($($rest)*)?);
-    };
-    (@change $self:ident $all:ident $name:literal : .. $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend($crate::params::prefixed($name, $self.$($field).+.parameters_mut()));
-        $crate::parameters!(@change $self $all $($($rest)*)?);
-    };
-    (@read $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend([($name.into(), &$self.$($field).+)]);
-        $crate::parameters!(@read $self $all $($($rest)*)?);
-    };
-    (@change $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.extend([($name.into(), &mut $self.$($field).+)]);
-        $crate::parameters!(@change $self $all $($($rest)*)?);
+    (@$all:ident $list:ident [$($borrow:tt)+] $self:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend([($name.into(), $($borrow)+ $self.$($field).+)]);
+        $crate::parameters!(@$all $list [$($borrow)+] $self $($($rest)*)?);
     };
 }

@@ -4,17 +4,15 @@
 //! what tensors use, in the standardised units of the data. The **user** value is the internal value in the data's own
 //! units: kernel text, bounds, priors and reports show it.
 
-mod belief;
 mod constraint;
 mod entries;
 mod list;
 mod parameter;
 mod prior;
 
-pub use belief::Belief;
 pub use constraint::Constraint;
 pub use parameter::Parameter;
-pub use prior::Prior;
+pub use prior::{Belief, Prior};
 
 use serde::{Deserialize, Serialize};
 

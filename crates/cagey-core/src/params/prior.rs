@@ -1,4 +1,7 @@
-//! Prior densities of parameters.
+//! Prior densities of parameters, as users give them: in the data's units, or in standard deviations of input columns.
+
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
@@ -80,7 +83,7 @@ impl Prior {
     }
 }
 
-impl std::str::FromStr for Prior {
+impl FromStr for Prior {
     type Err = Error;
 
     /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)`, `halfcauchy(1)` or `logstudent(4, 0, 1)`.
@@ -114,22 +117,59 @@ impl std::str::FromStr for Prior {
             Self::HalfCauchy(scale) => scale > 0.0,
             Self::LogStudent(df, _, scale) => df > 0.0 && scale > 0.0,
         };
-        if valid {
-            Ok(prior)
-        } else {
-            Err(Error::Usage(format!("prior `{text}`: scales, shapes, rates and degrees of freedom must be positive")))
-        }
+        let problem = || format!("prior `{text}`: scales, shapes, rates and degrees of freedom must be positive");
+        if valid { Ok(prior) } else { Err(Error::Usage(problem())) }
     }
 }
 
-impl std::fmt::Display for Prior {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Prior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Normal(a, b) => write!(f, "normal({a}, {b})"),
             Self::LogNormal(a, b) => write!(f, "lognormal({a}, {b})"),
             Self::Gamma(a, b) => write!(f, "gamma({a}, {b})"),
             Self::HalfCauchy(a) => write!(f, "halfcauchy({a})"),
             Self::LogStudent(a, b, c) => write!(f, "logstudent({a}, {b}, {c})"),
+        }
+    }
+}
+
+/// A prior and its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Belief {
+    /// A prior in the units of the data.
+    Units(Prior),
+    /// A prior in standard deviations of the input columns that the values belong to.
+    Deviations {
+        /// The prior of a value over its column's standard deviation.
+        sd: Prior,
+    },
+}
+
+impl From<Prior> for Belief {
+    fn from(prior: Prior) -> Self {
+        Self::Units(prior)
+    }
+}
+
+impl FromStr for Belief {
+    type Err = Error;
+
+    /// Reads a [`Prior`]. If ` sd` follows, it is in standard deviations.
+    fn from_str(text: &str) -> Result<Self> {
+        match text.trim().strip_suffix("sd").filter(|text| text.trim_end().ends_with(')')) {
+            Some(prior) => Ok(Self::Deviations { sd: prior.parse()? }),
+            None => text.parse().map(Self::Units),
+        }
+    }
+}
+
+impl fmt::Display for Belief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Units(prior) => prior.fmt(f),
+            Self::Deviations { sd } => write!(f, "{sd} sd"),
         }
     }
 }

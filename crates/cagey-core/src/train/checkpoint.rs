@@ -88,7 +88,7 @@ impl TrainingState {
         if state.runs.is_empty() {
             return Ok(None);
         }
-        state.check(path, config)?;
+        state.check(path, config, Some(&config.signature()))?;
         match state.runs.iter().find(|run| !run.fits(dim, &config.optimizer)) {
             Some(run) => differs(path, "other parameters", &run.point.x.len().to_string(), &dim.to_string()),
             None => Ok(Some(state)),
@@ -107,21 +107,16 @@ impl TrainingState {
             .map_err(|problem| failure(path, &format!("the checkpoint is damaged: {problem}; start afresh")))
     }
 
-    fn check_owner(&self, path: &Path, config: &TrainConfig) -> Result<()> {
+    /// Refuses the state of something else: with other `settings`, if they are given.
+    fn check(&self, path: &Path, config: &TrainConfig, settings: Option<&str>) -> Result<()> {
         if self.fingerprint != config.fingerprint {
             let what = "another model, data set or options";
             return differs(path, what, &self.fingerprint, &config.fingerprint);
         }
-        Ok(())
-    }
-
-    fn check(&self, path: &Path, config: &TrainConfig) -> Result<()> {
-        self.check_owner(path, config)?;
-        let signature = config.signature();
-        if self.signature != signature {
-            return differs(path, "other settings", &self.signature, &signature);
+        match settings.filter(|settings| self.signature != *settings) {
+            Some(settings) => differs(path, "other settings", &self.signature, settings),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -146,7 +141,7 @@ impl Before {
         let state = TrainingState::read(path)?;
         let over = !state.runs.is_empty();
         // A state with runs also has their settings, which are checked with its steps.
-        if over { state.check_owner(path, config) } else { state.check(path, &unscaled(config)) }?;
+        state.check(path, config, (!over).then(|| unscaled(config).signature()).as_deref())?;
         Ok(Self { prelude: state.prelude, over })
     }
 

@@ -100,6 +100,17 @@ impl Default for TrainConfig {
     }
 }
 
+crate::setters!(TrainConfig {
+    max_time: Duration,
+    restarts: Restarts,
+    seed: u64,
+    early_stopping: EarlyStopping,
+    cooling: Cooling,
+    checkpoint: CheckpointPlan,
+    fingerprint: impl Into<String>,
+    loss_scale: f64,
+});
+
 impl TrainConfig {
     /// `steps` steps of `optimizer`, and defaults for everything else.
     pub fn new(optimizer: Optimizer, steps: usize) -> Self {
@@ -112,57 +123,9 @@ impl TrainConfig {
         Self::new(Optimizer::default(), 1000).early_stopping(rule)
     }
 
-    /// Sets [`max_time`](Self::max_time).
-    pub fn max_time(mut self, budget: Duration) -> Self {
-        self.max_time = Some(budget);
-        self
-    }
-
-    /// Sets [`restarts`](Self::restarts).
-    pub fn restarts(mut self, restarts: Restarts) -> Self {
-        self.restarts = restarts;
-        self
-    }
-
-    /// Sets [`seed`](Self::seed).
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets [`early_stopping`](Self::early_stopping).
-    pub fn early_stopping(mut self, rule: EarlyStopping) -> Self {
-        self.early_stopping = Some(rule);
-        self
-    }
-
-    /// Sets [`cooling`](Self::cooling).
-    pub fn cooling(mut self, cooling: Cooling) -> Self {
-        self.cooling = Some(cooling);
-        self
-    }
-
-    /// Sets [`checkpoint`](Self::checkpoint).
-    pub fn checkpoint(mut self, plan: CheckpointPlan) -> Self {
-        self.checkpoint = Some(plan);
-        self
-    }
-
-    /// Sets [`resume`](Self::resume).
+    /// The same with this [`resume`](Self#structfield.resume).
     pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
         self.resume = Some(path.into());
-        self
-    }
-
-    /// Sets [`fingerprint`](Self::fingerprint).
-    pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
-        self.fingerprint = fingerprint.into();
-        self
-    }
-
-    /// Sets [`loss_scale`](Self::loss_scale).
-    pub fn loss_scale(mut self, scale: f64) -> Self {
-        self.loss_scale = scale;
         self
     }
 

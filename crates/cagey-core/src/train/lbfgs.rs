@@ -102,28 +102,26 @@ impl LbfgsState {
         if self.quiet.max(self.settled) >= settings.patience {
             return Err(Termination::LossTolerance);
         }
-        if let Some(direction) = self.direction(&from.gradient) {
-            let first = (LARGEST_MOVE / max_abs(&direction)).min(1.0);
+        let steepest = || (from.gradient.iter().map(|g| -g).collect(), FIRST_MOVE);
+        let known = self.direction(&from.gradient).map(|direction| (direction, LARGEST_MOVE));
+        let mut failure = Termination::LineSearchFailed;
+        for (direction, most) in known.into_iter().chain(std::iter::once_with(steepest)) {
+            let first = (most / max_abs(&direction)).min(1.0);
             match search(from, &direction, first, settings.line_search, probe) {
                 Search::Found(found) => {
+                    if most == FIRST_MOVE {
+                        self.pairs.clear();
+                    }
                     self.remember(settings, from, &found.to);
                     return Ok(found);
                 }
                 Search::OutOfTime => return Err(Termination::MaxTime),
-                Search::Nothing(_) => {}
+                Search::Nothing(problem) => {
+                    failure = problem.map_or(Termination::LineSearchFailed, Termination::Failed);
+                }
             }
         }
-        let steepest: Vec<f64> = from.gradient.iter().map(|g| -g).collect();
-        let first = (FIRST_MOVE / from.gradient_norm()).min(1.0);
-        match search(from, &steepest, first, settings.line_search, probe) {
-            Search::Found(found) => {
-                self.pairs.clear();
-                self.remember(settings, from, &found.to);
-                Ok(found)
-            }
-            Search::OutOfTime => Err(Termination::MaxTime),
-            Search::Nothing(problem) => Err(Search::failure(problem)),
-        }
+        Err(failure)
     }
 
     /// `−H g` by the two-loop recursion; none without memory, or if rounding errors have destroyed the descent.

@@ -1,7 +1,6 @@
 //! A strong-Wolfe line search by bracketing and safeguarded cubic interpolation (Nocedal and Wright 2006, algorithms
 //! 3.5 and 3.6 in one loop). It treats points outside the domain of the objective as infinitely high.
 
-use super::Termination;
 use super::point::{Move, Point, Probe, Refusal, dot, shifted};
 
 /// Sufficient decrease `φ(a) ≤ φ(0) + C1 a φ′(0)`.
@@ -32,13 +31,6 @@ pub(crate) enum Search {
     OutOfTime,
 }
 
-impl Search {
-    /// The reason why a run ends after a search without result.
-    pub(crate) fn failure(problem: Option<String>) -> Termination {
-        problem.map_or(Termination::LineSearchFailed, Termination::Failed)
-    }
-}
-
 /// Searches along `direction` from `from`, first at step length `first`, with at most `evaluations` evaluations.
 pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: usize, probe: &mut Probe) -> Search {
     let slope = dot(&from.gradient, direction);
@@ -52,8 +44,7 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
     let mut low = Trial { a: 0.0, loss: from.loss, slope, point: None };
     let mut high: Option<Trial> = None;
     let mut problem = None;
-    let mut always_outside = true;
-    let mut a = first;
+    let (mut always_outside, mut a) = (true, first);
     for count in 0..evaluations {
         let x = shifted(&from.x, a, direction);
         if x == from.x {
@@ -62,8 +53,7 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
         let trial = match probe(&x) {
             Ok(found) => {
                 let slope = dot(&found.gradient, direction);
-                let point = Point { x, loss: found.loss, gradient: found.gradient };
-                Trial { a, loss: found.loss, slope, point: Some(point) }
+                Trial { a, loss: found.loss, slope, point: Some(Point::new(x, found)) }
             }
             Err(Refusal::OutOfTime) => return Search::OutOfTime,
             Err(Refusal::Outside(error)) => {
@@ -86,7 +76,8 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
             }
         }
         a = match &high {
-            None => extrapolated(&low),
+            // The loss still decreases.
+            None => 4.0 * low.a,
             Some(high) => interpolated(&low, high, count),
         };
         if a == low.a || !a.is_finite() {
@@ -103,11 +94,6 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
 fn moved(trial: Trial) -> Option<Search> {
     let rate = trial.a;
     trial.point.map(|to| Search::Found(Move { to, rate }))
-}
-
-/// The next step length while the loss still decreases.
-fn extrapolated(low: &Trial) -> f64 {
-    4.0 * low.a
 }
 
 /// A step length inside the bracket: the minimiser of the cubic through both ends, with a distance from them. Every

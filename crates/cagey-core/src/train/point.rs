@@ -17,6 +17,11 @@ pub(crate) struct Point {
 }
 
 impl Point {
+    /// A point that was evaluated.
+    pub(crate) fn new(x: Vec<f64>, Evaluation { loss, gradient }: Evaluation) -> Self {
+        Self { x, loss, gradient }
+    }
+
     /// `max |gradient|`.
     pub(crate) fn gradient_norm(&self) -> f64 {
         max_abs(&self.gradient)
@@ -57,9 +62,7 @@ pub(crate) fn halved(rate: f64, probe: &mut Probe, mut end: impl FnMut(f64) -> V
     for _ in 0..=HALVINGS {
         let x = end(share);
         match probe(&x) {
-            Ok(Evaluation { loss, gradient }) => {
-                return Ok(Move { to: Point { x, loss, gradient }, rate: rate * share });
-            }
+            Ok(found) => return Ok(Move { to: Point::new(x, found), rate: rate * share }),
             Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
             Err(Refusal::Outside(error)) => problem = error.to_string(),
         }

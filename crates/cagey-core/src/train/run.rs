@@ -174,8 +174,8 @@ impl Run {
         objective.choose(&choice.x).map_err(Refusal::Outside)?;
         if again {
             let step = self.next(objective, setting);
-            let Evaluation { loss, gradient } =
-                probed(objective, setting, step, (&mut self.evaluations, &mut self.best), &choice.x)?;
+            let found = probed(objective, setting, step, (&mut self.evaluations, &mut self.best), &choice.x)?;
+            let loss = found.loss;
             if let (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) = (&mut self.memory, &setting.config.optimizer) {
                 memory.chosen(lbfgs, self.lowest.as_ref().map(|best| best.loss), loss);
             }
@@ -183,7 +183,7 @@ impl Run {
                 self.lowest = Some(Best { x: choice.x.clone(), loss });
             }
             self.best.clone_from(&self.lowest);
-            self.point = Point { x: choice.x.clone(), loss, gradient };
+            self.point = Point::new(choice.x.clone(), found);
         }
         self.choice = Some(choice);
         Ok(())
@@ -230,9 +230,7 @@ impl Run {
             }
         } else {
             match probe(&point.x) {
-                Ok(Evaluation { loss, gradient }) => {
-                    Ok(Move { to: Point { x: point.x.clone(), loss, gradient }, rate: 0.0 })
-                }
+                Ok(found) => Ok(Move { to: Point::new(point.x.clone(), found), rate: 0.0 }),
                 Err(Refusal::OutOfTime) => Err(Termination::MaxTime),
                 Err(Refusal::Outside(error)) => return self.failed(error),
             }

@@ -112,19 +112,14 @@ impl Trainer {
     pub fn new(objective: &dyn Objective, x0: &[f64], config: TrainConfig) -> Result<Self> {
         config.validate()?;
         let rates = check(objective, x0, &config.optimizer)?;
-        let saved = match &config.resume {
-            Some(path) => TrainingState::load(path, x0.len(), &config)?,
-            None => None,
-        };
-        let state = match saved {
-            Some(state) => state,
-            None => {
-                let points = config.restarts.points(x0, &objective.groups(), config.seed);
-                TrainingState::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)
-            }
-        };
+        let load = |path| TrainingState::load(path, x0.len(), &config);
+        let saved = config.resume.as_deref().map(load).transpose()?.flatten();
+        let state = saved.unwrap_or_else(|| {
+            let points = config.restarts.points(x0, &objective.groups(), config.seed);
+            TrainingState::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)
+        });
         if let Some(plan) = &config.checkpoint {
-            Writer::new(plan).save(&state)?;
+            state.save(&plan.path)?;
         }
         Ok(Self { state, config, rates })
     }

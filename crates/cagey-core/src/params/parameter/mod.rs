@@ -1,12 +1,13 @@
 //! One parameter: a named vector of numbers.
 
+mod limits;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::constraint::{Constraint, LARGEST, logistic};
-use super::entries::{all_or_each, as_all_or_each, as_one_or_each, one_or_each};
-use super::{Prior, Unit, shown};
+use super::constraint::{Constraint, LARGEST};
+use super::{Prior, Unit, all_finite, entries};
 use crate::error::{Error, Result};
 
 /// A named vector of numbers that a model learns.
@@ -19,7 +20,7 @@ pub struct Parameter {
     raw: Vec<f64>,
     constraint: Constraint,
     /// Priors of the user values: none, one for all entries, or one for each.
-    #[serde(rename = "prior", serialize_with = "as_all_or_each", deserialize_with = "all_or_each")]
+    #[serde(rename = "prior", with = "entries")]
     priors: Vec<Option<Prior>>,
     /// A fixed parameter keeps its value in training.
     pub fixed: bool,
@@ -33,7 +34,7 @@ pub struct Parameter {
     pub unit: Unit,
     scale: Vec<f64>,
     /// One for all entries, or one for each.
-    #[serde(serialize_with = "as_one_or_each", deserialize_with = "one_or_each")]
+    #[serde(with = "entries")]
     offset: Vec<f64>,
 }
 
@@ -55,7 +56,7 @@ impl Clone for Parameter {
 impl Parameter {
     /// A positive parameter (lengthscale, variance, …) with values in user units.
     pub fn positive(name: &str, unit: Unit, values: &[f64]) -> Self {
-        Self::new(name, unit, Constraint::Positive { floor: 0.0 }, values)
+        Self::new(name, unit, Constraint::FREE, values)
     }
 
     /// An unconstrained parameter with values in user units.
@@ -86,7 +87,6 @@ impl Parameter {
     #[doc(hidden)]
     pub fn problem(&self) -> Option<&'static str> {
         let Self { raw, scale, offset, .. } = self;
-        let finite = |values: &[f64]| super::all_finite(values);
         let bounds = match self.constraint {
             Constraint::Real => true,
             Constraint::Positive { floor } => (0.0..=LARGEST).contains(&floor),
@@ -94,9 +94,9 @@ impl Parameter {
         };
         if scale.len() != raw.len() || !(offset.len() == 1 || offset.len() == raw.len()) {
             Some("does not have as many scales and offsets as values")
-        } else if !finite(raw) || !finite(&self.internal()) {
+        } else if !all_finite(raw) || !all_finite(&self.internal()) {
             Some("has a value that is not finite")
-        } else if !finite(scale) || !finite(offset) || scale.iter().any(|scale| *scale <= 0.0) {
+        } else if !all_finite(scale) || !all_finite(offset) || scale.iter().any(|scale| *scale <= 0.0) {
             Some("has a unit too small or too large for numbers: rescale the columns")
         } else if !bounds {
             Some("has invalid bounds")
@@ -253,44 +253,6 @@ impl Parameter {
         self.scale.resize(self.raw.len(), 1.0);
     }
 
-    /// Sets values that a user gives: one for all entries, or one for each, in the user's units. A positive value below
-    /// the floor of the parameter removes the floor.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if the number of values is wrong, or the constraint does not permit a value.
-    pub fn give(&mut self, values: &[f64]) -> Result<()> {
-        let (want, got) = (self.len(), values.len());
-        if got != 1 && got != want {
-            let want = if want == 1 { "1 value".to_string() } else { format!("1 or {want} values") };
-            return Err(Error::Usage(format!("initial value of {}: it takes {want}, got {got}", self.name)));
-        }
-        if let Constraint::Positive { floor } = self.constraint {
-            let below = |i: usize| values[i % got] > 0.0 && values[i % got] / self.scale[i] <= floor;
-            if (0..want).any(below) {
-                self.constraint = Constraint::FREE;
-            }
-        }
-        for i in 0..want {
-            let value = values[i % got];
-            let (lower, upper) = self.constraint.room(self.scale[i], self.offset(i));
-            if !(lower < value && value < upper) {
-                let (name, value, lower, upper) = (&self.name, shown(value), shown(lower), shown(upper));
-                if value == "0" && !matches!(self.constraint, Constraint::Real) {
-                    return Err(Error::Usage(format!(
-                        "initial value of {name}: it is positive; for next to none, give a small number such as {}",
-                        shown(1e-10 * self.scale[i])
-                    )));
-                }
-                return Err(Error::Usage(format!(
-                    "initial value of {name}: {value} does not lie within {lower}..{upper}"
-                )));
-            }
-        }
-        self.put(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
-        self.given = true;
-        Ok(())
-    }
-
     /// Sets values in standardised units, as [`set`](Self::set) does for the user's units.
     ///
     /// # Errors
@@ -350,122 +312,8 @@ impl Parameter {
         self.put(&values);
     }
 
-    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
-    /// middle, where there is a gradient: the geometric middle for a positive lower bound, else the arithmetic one.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
-    /// value lies outside.
-    pub fn set_bounds(&mut self, lower: f64, upper: f64) -> Result<()> {
-        if !(-LARGEST <= lower && lower < upper && upper <= LARGEST) {
-            return Err(Error::Usage(format!(
-                "bounds of {}: need lower < upper of at most 1e100, got {lower}..{upper}",
-                self.name
-            )));
-        }
-        if lower < 0.0 && !matches!(self.constraint, Constraint::Real) {
-            return Err(Error::Usage(format!(
-                "bounds of {}: it is positive, so the lower bound {lower} must not be negative",
-                self.name
-            )));
-        }
-        let mut values = self.values();
-        let outside = |value: &f64| !(lower < *value && *value < upper);
-        if let Some(value) = values.iter().copied().find(outside).filter(|_| self.given) {
-            return Err(Error::Usage(format!(
-                "bounds of {}: its initial value {} does not lie within {lower}..{upper}; change one of them",
-                self.name,
-                shown(value)
-            )));
-        }
-        let middle = if lower > 0.0 { lower.sqrt() * upper.sqrt() } else { 0.5 * (lower + upper) };
-        values.iter_mut().filter(|value| outside(value)).for_each(|value| *value = middle);
-        self.constraint = Constraint::Interval { lower, upper };
-        self.put(&values);
-        Ok(())
-    }
-
-    /// The priors of the user values: none, one for all entries, or one for each.
-    pub fn priors(&self) -> &[Option<Prior>] {
-        &self.priors
-    }
-
-    /// Gives one entry, or all of them, a prior of the user value.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if there is no such entry.
-    pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) -> Result<()> {
-        match entry {
-            None => self.priors = vec![Some(prior)],
-            Some(entry) if entry >= self.len() => {
-                let (what, entries) = (format!("an entry of `{}`", self.name), self.len());
-                return Err(Error::shape(what, format!("one of {entries}, counted from 0"), entry.to_string()));
-            }
-            Some(entry) => {
-                let all = self.priors.first().copied().flatten().filter(|_| self.priors.len() == 1);
-                if self.priors.len() != self.len() {
-                    self.priors = vec![all; self.len()];
-                }
-                self.priors[entry] = Some(prior);
-            }
-        }
-        Ok(())
-    }
-
-    /// The prior of an entry.
-    fn prior(&self, entry: usize) -> Option<Prior> {
-        let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
-        of_all.or(self.priors.get(entry)).copied().flatten()
-    }
-
-    /// The negative log prior density of the user values, and its gradient in the raw values; none without a prior.
-    pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
-        if self.priors.is_empty() {
-            return None;
-        }
-        let (values, slopes) = (self.values(), self.internal_slope());
-        let mut total = 0.0;
-        let gradient = (0..self.len())
-            .map(|i| {
-                let (value, slope) = self.prior(i).map_or((0.0, 0.0), |prior| prior.neg_log_density(values[i]));
-                total += value;
-                slope * self.scale[i] * slopes[i]
-            })
-            .collect();
-        Some((total, gradient))
-    }
-
-    /// The [curvature](Prior::curvature) of the negative log prior density in each raw value; zero without a prior.
-    pub fn prior_curvature(&self) -> Vec<f64> {
-        let (values, slopes) = (self.values(), self.internal_slope());
-        let of = |i: usize| self.prior(i).map_or(0.0, |prior| prior.curvature(values[i]));
-        (0..self.len()).map(|i| of(i) * (self.scale[i] * slopes[i]).powi(2)).collect()
-    }
-
     /// The user value of an entry that is 1 in standardised units; 1 if there is no such entry.
     pub fn unit_of(&self, entry: usize) -> f64 {
         self.scale.get(entry).copied().unwrap_or(1.0)
-    }
-
-    /// Whether an entry is within a thousandth of a bound of its interval, or has come to its floor.
-    pub fn at_bound(&self) -> bool {
-        (0..self.len()).any(|entry| self.entry_at_bound(entry))
-    }
-
-    fn entry_at_bound(&self, entry: usize) -> bool {
-        match self.constraint {
-            Constraint::Real => false,
-            Constraint::Positive { floor } => floor > 0.0 && self.internal_at(entry).0 < floor * 1.01,
-            Constraint::Interval { .. } => !(1e-3..=1.0 - 1e-3).contains(&logistic(self.raw[entry])),
-        }
-    }
-
-    /// For each [free](Self::free) value, whether it is at a bound.
-    #[doc(hidden)]
-    pub fn free_at_bound(&self) -> Vec<bool> {
-        match self.tied {
-            true => vec![self.at_bound(); self.freedom()],
-            false => (0..self.freedom()).map(|entry| self.entry_at_bound(entry)).collect(),
-        }
     }
 }
