@@ -1,5 +1,7 @@
 //! Which columns of a table are inputs, which one is auxiliary (noise, exposure or trials), and how a model sees them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Targets};
@@ -61,7 +63,7 @@ pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, auxiliary_colu
 }
 
 /// The units in which a model sees rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Units {
     pub inputs: InputScale,
     pub target: TargetScale,

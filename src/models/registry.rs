@@ -13,12 +13,12 @@ use super::label_regression::LabelRegressionOptions;
 use super::laplace::LaplaceOptions;
 use super::nearest::NearestOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
-use super::parts::Crew;
 use super::sgpr::SgprOptions;
 use super::sparse_grid::SparseGridOptions;
 use super::state_space::StateSpaceOptions;
 use super::svgp::SvgpOptions;
 use super::swsgp::SwsgpOptions;
+use crate::distributed::Ranks;
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry as Kernels;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
@@ -36,7 +36,7 @@ pub struct Row {
     pub classes: bool,
     /// Whether rows may stay distributed, each part on its rank.
     pub apart: bool,
-    /// Full-batch training that can read rows from a shared source; each process loads only its part.
+    /// Full-batch training that can read rows from a file; each process loads only its part.
     pub reads: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
     /// Its help text and arguments in the command.
@@ -169,7 +169,7 @@ pub struct Registry {
     /// Kinds of models.
     pub models: Models,
     /// The processes of a job that this one leads, if there are several.
-    pub crew: Option<Arc<dyn Crew>>,
+    pub crew: Option<Arc<Ranks>>,
 }
 
 impl Registry {
@@ -186,7 +186,7 @@ impl Registry {
     }
 
     /// The same registry in the process that leads these: they share the work of models that can be shared.
-    pub fn over(self, crew: Arc<impl Crew + 'static>) -> Self {
+    pub fn over(self, crew: Arc<Ranks>) -> Self {
         Self { crew: Some(crew), ..self }
     }
 }

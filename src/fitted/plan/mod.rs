@@ -16,15 +16,13 @@ use super::columns::{Inputs, Units, check_targets, input_names};
 use super::{Registry, Settings, Tables, advice, average, copies, leak, structure, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
-use crate::distributed::{FileRows, Stored};
+use crate::distributed::{FileRows, Ranks, Stored};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Targets};
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::minibatch::SharedRows;
 use crate::models::options::{Context, ModelOptions};
-use crate::models::parts::Crew;
 use crate::params::Unit;
 
 /// A model before its training, with the data it will be trained on.
@@ -44,7 +42,7 @@ pub struct Plan {
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
     /// The processes of a job that this one leads.
-    crew: Option<Arc<dyn Crew>>,
+    crew: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
     /// What was chosen by trials or by a search.
@@ -271,8 +269,7 @@ impl Plan {
         let stored = file.map(|file| Arc::new(FileRows { stored: file.clone(), units: units.clone() }));
         // Models with minibatches read each one when they draw it.
         let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
-        let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
-        let source = source.as_ref();
+        let source = stored.as_ref().filter(|_| own);
         let (shards, crew) = (shards.as_ref(), registry.crew.as_ref());
         let context = Context { source, shards, crew, ..Context::new(&observations, &names, seed) };
         if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
@@ -389,8 +386,8 @@ impl Plan {
     }
 
     /// All rows, if they are in a file.
-    pub fn source(&self) -> Option<Arc<dyn SharedRows>> {
-        self.stored.clone().map(|stored| stored as Arc<dyn SharedRows>)
+    pub fn source(&self) -> Option<Arc<FileRows>> {
+        self.stored.clone()
     }
 
     /// The options of the model.

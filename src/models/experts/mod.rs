@@ -10,24 +10,26 @@ pub mod aggregation;
 mod beyond;
 mod conditioned;
 mod expert;
+mod federation;
 mod near;
 mod options;
 mod partition;
 mod posterior;
-mod rounds;
 mod terms;
 
 use std::sync::Arc;
 
 use aggregation::Rule;
 use burn::tensor::Tensor;
-pub(crate) use conditioned::Member;
+pub(crate) use conditioned::Conditioned;
+pub(crate) use federation::client;
+pub use federation::{Algorithm, Federation, Rounds};
 pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use posterior::ExpertsPosterior;
-pub use rounds::Rounds;
 
 use crate::device::Compute;
+use crate::distributed::{Data, FileRows, OfParts, Parts, Question, Ranks, Shards, whole};
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::models::blueprint::Blueprint;
@@ -35,8 +37,6 @@ use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
 use crate::models::neighbours::{nearest, scaled};
-pub use crate::models::parts::federation::{Algorithm, Federation};
-use crate::models::parts::{Crew, Data, OfParts, Parts, Question, Shards, SharedRows, whole};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::sgpr::{Sgpr, SgprOptions};
@@ -127,16 +127,16 @@ impl Experts {
     }
 
     /// Returns the same experts, shared by the processes of a job that this one leads.
-    pub fn over(self, crew: Option<Arc<dyn Crew>>) -> Self {
+    pub fn over(self, crew: Option<Arc<Ranks>>) -> Self {
         Self { parts: self.parts.over(crew), ..self }
     }
 
-    /// Returns the same experts on rows of a source. This process reads the rows of its own experts now, and the others
+    /// Returns the same experts on rows of a file. This process reads the rows of its own experts now, and the others
     /// theirs when they are first asked. Later calls ignore the data that they are given.
     ///
     /// # Errors
     /// Errors of reading.
-    pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
+    pub fn reading(self, source: Arc<FileRows>) -> Result<Self> {
         Ok(Self { parts: self.parts.reading(source)?, ..self })
     }
 
@@ -267,7 +267,7 @@ impl GpModel for Experts {
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-        rounds::train(self, training, observers)
+        federation::train(self, training, observers)
     }
 
     /// Each new row belongs to the expert that has the row nearest to it.

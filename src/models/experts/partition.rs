@@ -8,11 +8,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use crate::distributed::FileRows;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
-use crate::models::minibatch::SharedRows;
-use crate::models::parts::rows;
+use crate::models::minibatch::Rows;
 use crate::suggest::nearest;
 
 /// How rows are shared out among experts.
@@ -77,27 +77,25 @@ impl Partition {
             Self::Column(name) => by_value(data, column(names, name)?, name),
         }
     }
-}
 
-impl Partition {
-    /// [`split`](Self::split) for rows of a source. Reads once the inputs that the partition depends on, and drops
+    /// [`split`](Self::split) for rows of a file. Reads once the inputs that the partition depends on, and drops
     /// them.
     ///
     /// # Errors
     /// As [`split`](Self::split), and errors of reading.
     pub(super) fn split_source(
         &self,
-        source: &dyn SharedRows,
+        source: &FileRows,
         names: &[String],
         count: usize,
         seed: u64,
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
             Self::Random => Observations::unchecked(Vec::new(), 1, vec![0.0; source.count()], None),
-            Self::Tree | Self::Kmeans => rows::inputs(source, None)?,
+            Self::Tree | Self::Kmeans => source.inputs(None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;
-                return by_value(&rows::inputs(source, Some(column))?, 0, name);
+                return by_value(&source.inputs(Some(column))?, 0, name);
             }
         };
         self.split(&rows, names, count, seed)

@@ -6,11 +6,11 @@ use super::aggregation::{Augmented, Chunk, Covariances, Form, LocalPredictions, 
 use super::conditioned::Conditioned;
 use super::{Experts, terms};
 use crate::device::Compute;
+use crate::distributed::Data;
 use crate::error::{Error, Result};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::parts::Data;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;

@@ -6,11 +6,10 @@ use super::batches::{Minibatches, Order, Rows};
 use super::fit::{add_priors, evaluate_for, groups};
 use super::sum_over_rows::{NaturalSums, SumOverRows};
 use crate::device::Compute;
+use crate::distributed::{Drawn, Question, Spread};
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
 use crate::models::Held;
-use crate::models::parts::Question;
-use crate::models::parts::batches::{Drawn, Spread};
 use crate::scope::{Scope, scalar};
 use crate::train::{Evaluation, Group, Objective, Step};
 
