@@ -7,7 +7,8 @@ use burn::tensor::Tensor;
 use super::training::batches::Rows;
 use crate::data::groups;
 use crate::error::{Error, Result};
-use crate::scope::Scope;
+use crate::likelihoods::Gaussian;
+use crate::scope::{Scope, to_f64};
 
 /// Observations on the host, as models see them (standardised if the data are). Their numbers agree with each other:
 /// [`new`](Self::new) checks them, and their [fields](RowValues) can then only be read.
@@ -224,6 +225,12 @@ impl Observations {
         own.x.extend(more.x);
         own.y.extend(more.y);
         Ok(())
+    }
+
+    /// The noise variances of the rows `[n]`.
+    pub(crate) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
+        let known = self.auxiliary.as_ref().map(|values| scope.vector(values));
+        to_f64(likelihood.variances(scope, self.n(), known.as_ref()))
     }
 
     /// The same rows as tensors of a scope.

@@ -23,7 +23,12 @@ use crate::error::{Error, Result};
 use crate::kernels::registry::Registry as Kernels;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
 use crate::likelihoods::{Likelihood, Support};
-use crate::suggest::nearest;
+use crate::suggest::hint;
+
+#[cfg(feature = "command")]
+use super::command::Offered;
+#[cfg(not(feature = "command"))]
+use super::options::Kind as Offered;
 
 /// A kind of model.
 #[derive(Debug, Clone)]
@@ -45,29 +50,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of a kind of model that the command offers as well.
-    #[cfg(feature = "command")]
-    pub fn of<K: super::command::Offered>() -> Self {
+    /// The row of a kind of model, which with the feature `command` the command offers as well.
+    pub fn of<K: Offered>() -> Self {
         Self {
             name: K::NAME,
             any_likelihood: K::ANY_LIKELIHOOD,
             classes: K::CLASSES,
             apart: K::APART,
             reads: K::READS,
-            read: read::<K>,
+            read: |options| Ok(Box::new(serde_json::from_value::<K>(options)?)),
+            #[cfg(feature = "command")]
             command: super::command::Command::of::<K>(),
         }
     }
 
-    /// The row of a kind of model.
-    #[cfg(not(feature = "command"))]
-    pub fn of<K: Kind>() -> Self {
-        let (any_likelihood, classes) = (K::ANY_LIKELIHOOD, K::CLASSES);
-        Self { name: K::NAME, any_likelihood, classes, apart: K::APART, reads: K::READS, read: read::<K> }
-    }
-}
-
-impl Row {
     /// Whether the model is for such targets.
     pub fn takes(&self, likelihood: &dyn Likelihood) -> bool {
         if !self.classes {
@@ -80,10 +76,6 @@ impl Row {
         };
         likelihood.parameters().is_empty() && (latents == count || (latents, count) == (1, 2))
     }
-}
-
-fn read<K: Kind>(options: Value) -> serde_json::Result<Box<dyn ModelOptions>> {
-    Ok(Box::new(serde_json::from_value::<K>(options)?))
 }
 
 /// Kinds of models by name. To load a model of your own kind, use a registry that holds it.
@@ -148,10 +140,7 @@ impl Models {
     pub fn options(&self, choice: &ModelChoice) -> Result<Box<dyn ModelOptions>> {
         let Some(row) = self.row(choice.kind()) else {
             let names: Vec<&str> = self.rows.iter().map(|row| row.name).collect();
-            let hint = match nearest(choice.kind(), names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", names.join(", ")),
-            };
+            let hint = hint(choice.kind(), &names, "there are");
             return Err(Error::Usage(format!("no model `{}`; {hint}", choice.kind())));
         };
         (row.read)(choice.options()).map_err(|e| Error::Usage(format!("the options of model {}: {e}", row.name)))

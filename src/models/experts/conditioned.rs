@@ -14,7 +14,7 @@ use crate::distributed::{Data, Question, whole};
 use crate::error::Result;
 use crate::linalg::jitter::{record, watch};
 use crate::models::Observations;
-use crate::models::posterior::Marginals;
+use crate::models::posterior::{Marginals, once};
 use crate::serving::{self, Committee, Described, Own, Served};
 use crate::threads;
 
@@ -139,12 +139,11 @@ impl Conditioned {
             return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local, x)));
         }
         let common = self.common_expert()?.exact();
-        if self.augmented.get().is_none() {
+        let augmented = once(&self.augmented, || {
             let common = self.model.communication.len() as f64;
             let room = (0..own.len()).map(|at| self.others(at).len() as f64 + common).map(|rows| rows * rows);
-            let made = kept(room).then(|| self.conditioned(|at| self.with_common(at))).transpose()?;
-            let _ = self.augmented.set(made);
-        }
+            kept(room).then(|| self.conditioned(|at| self.with_common(at))).transpose()
+        })?;
         let known = common.map(|common| Common::new(common, x)).transpose()?;
         let predict = |at: usize, expert: &Augmented| {
             let points = asked.points(own.start + at);
@@ -161,7 +160,7 @@ impl Conditioned {
                 _ => Ok(Marginals::default()),
             }
         };
-        threads::apart(own.len(), |at| match self.augmented.get().and_then(Option::as_ref) {
+        threads::apart(own.len(), |at| match augmented {
             Some(all) => predict(at, &all[at]),
             None => predict(at, &self.with_common(at)?),
         })
@@ -203,12 +202,10 @@ impl Conditioned {
 
     /// The communication expert.
     fn common_expert(&self) -> Result<&Expert> {
-        if let Some(known) = self.common.get() {
-            return Ok(known);
-        }
-        let rows = self.data().gather(&self.model.communication)?;
-        let made = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
-        Ok(self.common.get_or_init(|| made))
+        once(&self.common, || {
+            let rows = self.data().gather(&self.model.communication)?;
+            Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))
+        })
     }
 
     /// The experts in numbers, as a rule needs them.

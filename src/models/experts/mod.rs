@@ -31,7 +31,7 @@ pub use posterior::ExpertsPosterior;
 use crate::device::Compute;
 use crate::distributed::{Data, FileRows, OfParts, Parts, Question, Ranks, Shards, whole};
 use crate::error::{Error, Result};
-use crate::likelihoods::Likelihood;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::blueprint::Blueprint;
 use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
@@ -60,6 +60,13 @@ impl Shared {
         match self {
             Self::Exact(model) => model,
             Self::Sparse(model) => model,
+        }
+    }
+
+    fn likelihood(&self) -> &Gaussian {
+        match self {
+            Self::Exact(model) => &model.likelihood,
+            Self::Sparse(model) => &model.likelihood,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
 use crate::models::minibatch::Rows;
-use crate::suggest::nearest;
+use crate::suggest::hint;
 
 /// How rows are shared out among experts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,10 +160,7 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
 /// The index of the input column of this name.
 fn column(names: &[String], name: &str) -> Result<usize> {
     names.iter().position(|other| other == name).ok_or_else(|| {
-        let hint = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the input columns are {}", names.join(", ")),
-        };
+        let hint = hint(name, &names.iter().map(String::as_str).collect::<Vec<_>>(), "the input columns are");
         let problem = format!("there is no input column `{name}` to make experts by; {hint}");
         Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}"))
     })

@@ -140,13 +140,7 @@ impl SparseGridPosterior {
 
     /// A K̂ Aᵀ.
     fn errors(&self) -> Result<&[f64]> {
-        match self.errors.get() {
-            Some(known) => Ok(known),
-            None => {
-                let errors = errors::products_of_rows(&self.basis, &self.rows)?;
-                Ok(self.errors.get_or_init(|| errors))
-            }
-        }
+        posterior::once(&self.errors, || errors::products_of_rows(&self.basis, &self.rows)).map(Vec::as_slice)
     }
 
     /// The coefficients c of the grids.
