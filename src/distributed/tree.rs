@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::parts::share;
 use crate::error::{Error, Result};
 
 /// The number of parts for so many rows, at most `most`. It is a power of two, so that the parts of each of 1, 2, 4, …
@@ -14,7 +15,7 @@ pub(super) fn count(rows: usize, most: usize) -> usize {
 /// The rows of each of at most `most` parts of `n` rows.
 pub(crate) fn split(n: usize, most: usize) -> Vec<Vec<usize>> {
     let count = count(n, most);
-    (0..count).map(|part| (n * part / count..n * (part + 1) / count).collect()).collect()
+    (0..count).map(|part| share(n, part, count).collect()).collect()
 }
 
 /// Adds the sums of neighbours that form one branch of the tree, until no such neighbours are left. A branch is written

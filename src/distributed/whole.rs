@@ -18,7 +18,7 @@ use crate::models::fit::{JitterLimit, add_priors, groups};
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Observations};
 use crate::params::Parameters;
-use crate::scope::{Scope, to_f64};
+use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
 
 /// A model made of parts of the rows.
@@ -166,9 +166,7 @@ pub(crate) fn over(model: &dyn OfParts, scope: &Scope, batch: &Batch) -> Result<
     if let Some(data) = model.parts().own_rows() {
         return model.objective_over(scope, data);
     }
-    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-    let rows = Observations::new(to_f64(batch.x.clone())?, batch.x.dims()[1], to_f64(batch.y.clone())?, auxiliary)?;
-    model.objective_over(scope, Data::Memory(&rows))
+    model.objective_over(scope, Data::Memory(&batch.rows()?))
 }
 
 /// An objective plus the negative log priors of the parameters, as a function of the free raw values.

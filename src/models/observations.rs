@@ -51,6 +51,12 @@ impl Deref for Observations {
     }
 }
 
+/// Whether these are some of `n` rows, none of them twice.
+pub(super) fn all_once<'r>(rows: impl IntoIterator<Item = &'r usize>, n: usize) -> bool {
+    let mut seen = vec![false; n];
+    rows.into_iter().all(|&row| row < n && !std::mem::replace(&mut seen[row], true))
+}
+
 /// Observations as tensors of a device.
 #[derive(Debug, Clone)]
 pub struct Batch {
@@ -69,6 +75,15 @@ impl Batch {
     pub(crate) fn inner(self) -> Self {
         let Self { x, y, auxiliary, scale } = self;
         Self { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }
+    }
+
+    /// The same rows on the host.
+    ///
+    /// # Errors
+    /// As [`Observations::new`]; [`Error::Device`] when the device cannot be read.
+    pub(crate) fn rows(&self) -> Result<Observations> {
+        let auxiliary = self.auxiliary.clone().map(to_f64).transpose()?;
+        Observations::new(to_f64(self.x.clone())?, self.x.dims()[1], to_f64(self.y.clone())?, auxiliary)
     }
 
     /// Refuses tensors whose length is wrong or whose type differs from the scope's.
@@ -185,9 +200,7 @@ impl Observations {
     /// # Errors
     /// [`Error::Usage`] if it does not.
     pub fn permuted(&self, order: &[usize]) -> Result<Self> {
-        let mut seen = vec![false; self.n()];
-        let valid = order.iter().all(|&row| row < self.n() && !std::mem::replace(&mut seen[row], true));
-        if !valid || order.len() != self.n() {
+        if !all_once(order, self.n()) || order.len() != self.n() {
             return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
         }
         self.gather(order)

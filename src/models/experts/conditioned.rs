@@ -107,8 +107,7 @@ impl Conditioned {
 
     /// The rows of one of this process's experts that the communication expert does not have.
     fn others(&self, at: usize) -> Vec<usize> {
-        let mut common = self.model.communication.to_vec();
-        common.sort_unstable();
+        let common = &self.model.communication;
         let rows = &self.model.parts()[self.model.parts.own().start + at];
         rows.iter().copied().filter(|row| common.binary_search(row).is_err()).collect()
     }

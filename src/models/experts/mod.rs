@@ -37,7 +37,8 @@ use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
 use crate::models::neighbours::{nearest, scaled};
-use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::observations::all_once;
+use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::sgpr::{Sgpr, SgprOptions};
 use crate::models::{Batch, Model, Observations};
@@ -106,9 +107,7 @@ impl Experts {
     /// [`Error::Usage`] if an expert has no rows, or if a row does not belong to exactly one expert.
     pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, mut communication: Vec<usize>) -> Result<Self> {
         let n = parts.iter().map(Vec::len).sum();
-        let mut seen = vec![false; n];
-        let once = parts.iter().flatten().all(|&row| row < n && !std::mem::replace(&mut seen[row], true));
-        if !once || parts.iter().any(Vec::is_empty) || communication.is_empty() {
+        if !all_once(parts.iter().flatten(), n) || parts.iter().any(Vec::is_empty) || communication.is_empty() {
             return Err(Error::Usage("each of the rows must be one expert's, and each expert must have some".into()));
         }
         if communication.iter().any(|row| *row >= n) {
@@ -299,10 +298,6 @@ impl GpModel for Experts {
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute, data)?))
-    }
-
-    fn restore(&self, compute: Compute, data: Observations, _saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
-        self.condition(compute, data)
     }
 }
 

@@ -225,6 +225,8 @@ impl ExpertsOptions {
 
 #[cfg(feature = "command")]
 mod command {
+    use clap::ValueEnum;
+
     use super::{Algorithm, Error, ExpertsOptions, Federation, LocalKind, Partition, Result, Rule};
     use crate::models::command::{Given, InducingArguments, Offered};
     use crate::values::{self, MOST};
@@ -272,7 +274,7 @@ mod command {
     impl Arguments {
         /// The training. Refuses options of another training.
         fn federation(&self) -> Result<Federation> {
-            use Algorithm::{Admm, Fact, Fedavg, Fedprox, Pxadmm};
+            use Algorithm::{Admm, Fedavg, Fedprox, Pxadmm};
             let algorithm = self.training.unwrap_or_default();
             let given: [(&str, bool, &[Algorithm], &str); 5] = [
                 ("--local-steps", self.local_steps.is_some(), &[Fedavg, Fedprox, Admm], "fedavg, fedprox or admm"),
@@ -284,10 +286,8 @@ mod command {
             if let Some((option, _, _, names)) =
                 given.iter().find(|(_, given, of, _)| *given && !of.contains(&algorithm))
             {
-                let all =
-                    [(Fact, "fact"), (Fedavg, "fedavg"), (Fedprox, "fedprox"), (Admm, "admm"), (Pxadmm, "pxadmm")];
-                let name = all.iter().find(|(other, _)| *other == algorithm).map_or("", |(_, name)| name);
-                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {name}")));
+                let this = algorithm.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
+                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {this}")));
             }
             let usual = Federation::default();
             Ok(Federation {

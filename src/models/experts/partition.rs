@@ -9,6 +9,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use crate::distributed::FileRows;
+use crate::distributed::parts::share;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
@@ -112,7 +113,7 @@ fn random(n: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..n).collect();
     order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let part = |i: usize| {
-        let mut rows = order[n * i / count..n * (i + 1) / count].to_vec();
+        let mut rows = order[share(n, i, count)].to_vec();
         rows.sort_unstable();
         rows
     };
