@@ -1,8 +1,9 @@
 //! Rows and work elsewhere: the ranks of one job, tables that stay apart, files of rows.
 //!
 //! Ranks are processes of a cluster, or threads of this process. Rank 0 leads: only it reads options and files, trains,
-//! takes decisions and writes files. It asks the other ranks for [their parts](parts) of the computation. The others [serve]: they do what each message asks, until the last message. So one rank decides about
-//! everything that ends a training, and nobody waits for a message that does not come.
+//! takes decisions and writes files. It asks the other ranks for [their parts](parts) of the computation. The others
+//! [serve]: they do what each message asks, until the last message. So one rank decides about everything that ends a
+//! training, and nobody waits for a message that does not come.
 //!
 //! Messages travel by an [`Exchange`]: [`threads`] of this process, for tests and embedding, or MPI (feature `mpi`),
 //! which clusters provide. A model takes part if it is [made of parts](OfParts) of the rows, or if its objective is a
