@@ -35,10 +35,8 @@
 //!   │
 //!  fitted         a table in, predictions in its units out: plan → train → calibrate → save
 //!   │
-//!  distributed    rows and work elsewhere: ranks of a job, tables that stay apart, files of rows
-//!   │
 //!  models         objective and posterior of each approximation; registry; training (batches, races, diagnoses)
-//!   │      ╲
+//!   │      ╲       with distributed: parts of the rows, ranks of a job, tables that stay apart, files of rows
 //!  likelihoods    densities, expectations, predictions          train    optimisers of any differentiable loss
 //!   │                                                            │
 //!  kernels        covariance functions, text; means             params   constraints, priors, units

@@ -2,16 +2,16 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::tables::Reading;
+use super::question::Question;
+use super::rows::Description;
+use super::tables::{Reading, Seen, Summary};
 use crate::device::Compute;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
-use crate::models::parts::Question;
-use crate::models::parts::batches::Place;
 
 /// What the leader asks of the other ranks. Numbers go with it, as lists.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,15 +20,13 @@ pub(super) enum Ask {
     Each,
     /// Refuse other arguments of the command than these.
     Arguments(Vec<String>),
-    /// Read these tables and hold them.
+    /// Read these tables, hold them and summarise each.
     Open {
         /// Their paths.
         paths: Vec<String>,
         /// How to read them.
         reading: Reading,
     },
-    /// Summarise the tables.
-    Summarise,
     /// Hold this.
     Hold(Box<Hold>),
     /// Hold these rows as well: a [block](block).
@@ -40,7 +38,7 @@ pub(super) enum Ask {
         question: Question,
         /// Which parameters are fixed.
         fixed: Vec<bool>,
-        /// How many rows each row of a batch stands for.
+        /// How many rows each row of a part stands for.
         scale: f64,
     },
     /// Stop serving.
@@ -70,9 +68,8 @@ pub(super) enum Held {
     },
     /// None: each question is about a batch.
     Batches {
-        place: Place,
-        /// The [description](crate::models::parts::SharedRows::description) of the rows, if each rank reads its own.
-        source: Option<Value>,
+        /// The file of the rows, if each rank reads its own.
+        source: Option<Description>,
     },
 }
 
@@ -81,10 +78,10 @@ pub(super) enum Held {
 pub(super) enum From {
     /// The leader sends so many.
     Leader(usize),
-    /// From a file with this description. The fourth list of numbers are their places in it.
-    File(Value),
-    /// From tables with this description.
-    Tables(Value),
+    /// From this file. The fourth list of numbers are their places in it.
+    File(Description),
+    /// From tables with these paths.
+    Tables(Vec<String>, Seen),
 }
 
 /// What a rank answers. Numbers go with it, as lists.
@@ -100,9 +97,17 @@ pub(super) enum Said {
     /// What was asked is done.
     Done,
     /// A summary of each table.
-    Tables(Vec<Value>),
+    Tables(Vec<Summary>),
     /// It failed.
     Failed { kind: ErrorKind, problem: String },
+}
+
+/// What a rank says, and its numbers.
+pub(super) type Message = (Said, Vec<Vec<f64>>);
+
+/// The answer of a rank that has done what was asked.
+pub(super) fn done() -> Result<Message> {
+    Ok((Said::Done, Vec::new()))
 }
 
 /// An error in a message.

@@ -1,30 +1,41 @@
 //! Rows and work elsewhere: the ranks of one job, tables that stay apart, files of rows.
 //!
 //! Ranks are processes of a cluster, or threads of this process. Rank 0 leads: only it reads options and files, trains,
-//! takes decisions and writes files. It asks the other ranks for [their parts](crate::models::parts) of the
-//! computation. The others [serve]: they do what each message asks, until the last message. So one rank decides about
-//! everything that ends a training, and nobody waits for a message that does not come.
+//! takes decisions and writes files. It asks the other ranks for [their parts](parts) of the computation. The others
+//! [serve]: they do what each message asks, until the last message. So one rank decides about everything that ends a
+//! training, and nobody waits for a message that does not come.
 //!
 //! Messages travel by an [`Exchange`]: [`threads`] of this process, for tests and embedding, or MPI (feature `mpi`),
-//! which clusters provide. A model takes part if it is [made of parts](crate::models::parts::OfParts) of the rows, or
-//! if its objective is a [sum over rows](crate::models::minibatch::SumOverRows).
+//! which clusters provide. A model takes part if it is [made of parts](OfParts) of the rows, or if its objective is a
+//! [sum over rows](crate::models::minibatch::SumOverRows), of minibatches in parts. All ask their questions about a
+//! [`Work`].
 
 mod ask;
-mod file;
+mod batches;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+pub mod parts;
+mod question;
 mod rank;
 mod ranks;
+mod rows;
 mod tables;
 pub mod threads;
+pub(crate) mod tree;
+pub(crate) mod whole;
 
 use std::fmt::Debug;
 
-pub(crate) use file::{FileRows, Stored};
+pub use batches::{Drawn, Spread};
+pub use parts::Parts;
+pub use question::Question;
 pub use rank::serve;
 pub use ranks::{Ranks, on_signal, pass_on_signal, signal_waits};
+pub(crate) use rows::Stored;
+pub use rows::{Data, FileRows, Window};
 pub(crate) use tables::Closed;
-pub use tables::{Reading, Rows, Shard, Tables, Whereabouts};
+pub use tables::{Reading, Rows, Shard, Shards, Tables, Whereabouts};
+pub use whole::{OfParts, Work, WorkRows};
 
 use crate::error::Result;
 

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::ask::{self, Ask, From, Held, Hold, Reply, Said, block, garbled, places};
+use super::ask::{self, Ask, From, Held, Hold, Message, Reply, Said, block, done, garbled, places};
+use super::parts::{Parts, share};
+use super::question::Question;
+use super::rows::{Data, FileRows};
+use super::tables::{Reading, Summary};
+use super::whole::{Work, WorkRows};
 use super::{Exchange, Guard};
-use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::Observations;
-use crate::models::blueprint::Blueprint;
 use crate::models::minibatch::Rows;
-use crate::models::parts::batches::Place;
-use crate::models::parts::question::Own;
-use crate::models::parts::{Crew, Data, OfParts, Question, Work, share};
 
 /// Bytes of rows in one message to all ranks together. No message holds all rows.
 const CHUNK: usize = 8 << 20;
@@ -71,7 +71,7 @@ impl Ranks {
     /// # Errors
     /// The refusal of the first such rank.
     pub fn agree(&self, arguments: Vec<String>) -> Result<()> {
-        self.talk()?.ask(&Ask::Arguments(arguments), &[], || Ok((Said::Done, Vec::new()))).map(drop)
+        self.talk()?.ask(&Ask::Arguments(arguments), &[], done).map(drop)
     }
 
     /// Tells the other ranks to stop serving.
@@ -104,26 +104,33 @@ impl Ranks {
     fn talking(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.talking.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Crew for Ranks {
-    fn size(&self) -> usize {
+    /// The number of processes, this one included.
+    pub fn size(&self) -> usize {
         self.exchange.size()
     }
 
-    fn ask(&self, work: Work, question: &Question, numbers: &[Vec<f64>], own: Own) -> Result<Vec<Vec<f64>>> {
+    /// The answers of all processes, by rank. `own` gives those of this one.
+    ///
+    /// # Errors
+    /// The error of the first process that fails, with its rank.
+    pub fn ask(
+        &self,
+        work: &Work,
+        question: &Question,
+        numbers: &[Vec<f64>],
+        own: impl FnOnce() -> Result<Vec<Vec<f64>>>,
+    ) -> Result<Vec<Vec<f64>>> {
         let mut talk = self.talk()?;
         talk.hold(work)?;
-        let (parameters, rows, scale) = match work {
-            Work::Parts { of, .. } => (of.parameters(), Vec::new(), 1.0),
-            Work::Batch { model, source, drawn, .. } => {
-                let rows = match source {
-                    Some(source) => vec![places(source.places(&drawn.numbers))],
-                    None => block(&drawn.rows),
-                };
-                (model.parameters(), rows, drawn.scale)
+        let (rows, scale) = match work.rows {
+            WorkRows::Parts { .. } => (Vec::new(), 1.0),
+            WorkRows::Batch { drawn, source: Some(source), scale } => {
+                (vec![places(source.places(&drawn.numbers))], scale)
             }
+            WorkRows::Batch { drawn, source: None, scale } => (block(&drawn.rows), scale),
         };
+        let parameters = work.member.parameters();
         let fixed = parameters.iter().map(|(_, p)| p.fixed).collect();
         // The leader's values, bit for bit.
         let raw: Vec<f64> = parameters.iter().flat_map(|(_, p)| p.raw().to_vec()).collect();
@@ -133,19 +140,21 @@ impl Crew for Ranks {
         Ok(answers.into_iter().flat_map(|(_, numbers)| numbers).collect())
     }
 
-    fn open(
+    /// Has every process read its share of these tables, and returns a summary of each table. `own` gives those of this
+    /// process.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(super) fn open(
         &self,
         paths: &[String],
-        reading: &Value,
-        own: &mut dyn FnMut() -> Result<Vec<Value>>,
-    ) -> Result<Vec<Value>> {
+        reading: &Reading,
+        own: impl FnOnce() -> Result<Vec<Summary>>,
+    ) -> Result<Vec<Summary>> {
         let (mut talk, size) = (self.talk()?, self.size());
-        let asks = (1..size).map(|rank| {
-            let reading = serde_json::from_value(reading.clone()).map_err(garbled)?;
-            Ok((Ask::Open { paths: paths[share(paths.len(), rank, size)].to_vec(), reading }, Vec::new()))
-        });
-        talk.each(asks.collect::<Result<_>>()?)?;
-        let answers = talk.ask(&Ask::Summarise, &[], || Ok((Said::Tables(own()?), Vec::new())))?;
+        let open = |rank| Ask::Open { paths: paths[share(paths.len(), rank, size)].to_vec(), reading: reading.clone() };
+        let asks = (1..size).map(|rank| (open(rank), Vec::new())).collect();
+        let answers = talk.each(asks, || Ok((Said::Tables(own()?), Vec::new())))?;
         let summaries = answers.into_iter().map(|(said, _)| match said {
             Said::Tables(summaries) => Ok(summaries),
             Said::Done | Said::Failed { .. } => Err(garbled("an answer without summaries")),
@@ -166,8 +175,6 @@ impl Drop for Talk<'_> {
     }
 }
 
-type Message = (Said, Vec<Vec<f64>>);
-
 impl Talk<'_> {
     /// Asks all ranks; `own` gives the leader's answer. Returns the answers by rank.
     fn ask(&self, ask: &Ask, numbers: &[Vec<f64>], own: impl FnOnce() -> Result<Message>) -> Result<Vec<Message>> {
@@ -175,15 +182,15 @@ impl Talk<'_> {
         self.collect(own())
     }
 
-    /// Asks each other rank on its own. What they held before is no longer held.
-    fn each(&mut self, asks: Vec<(Ask, Vec<Vec<f64>>)>) -> Result<()> {
+    /// Asks each other rank on its own; `own` gives the leader's answer. What they held before is no longer held.
+    fn each(&mut self, asks: Vec<(Ask, Vec<Vec<f64>>)>, own: impl FnOnce() -> Result<Message>) -> Result<Vec<Message>> {
         // Build all messages first: once a message is announced, it has to come.
         let messages = asks.iter().map(|(ask, numbers)| ask::written(ask, numbers));
         let messages = std::iter::once(Ok(Vec::new())).chain(messages).collect::<Result<_>>()?;
         *self.held = None;
         self.ranks.exchange.broadcast(ask::written(&Ask::Each, &[])?)?;
         self.ranks.exchange.scatter(messages)?;
-        self.collect(Ok((Said::Done, Vec::new()))).map(drop)
+        self.collect(own())
     }
 
     /// The answers of all ranks. Fetches the others' answers even if the leader's own failed.
@@ -195,27 +202,27 @@ impl Talk<'_> {
     }
 
     /// Gives every other rank what it needs to answer, unless it has it already.
-    fn hold(&mut self, work: Work) -> Result<()> {
+    fn hold(&mut self, work: &Work) -> Result<()> {
         let (checksum, size) = (fingerprint(work), self.ranks.size());
         if *self.held == Some(checksum) {
             return Ok(());
         }
-        match work {
-            Work::Parts { of, data, compute } => {
-                let rows: Vec<Vec<usize>> = (1..size).map(|rank| rows_of(of, rank, size)).collect();
-                let hold = |rank: usize| parts_of(of, (rank, size), (&rows[rank - 1], data), compute);
-                self.each((1..size).map(hold).collect::<Result<_>>()?)?;
-                if let (Data::Memory(data), None) = (data, of.parts().shards()) {
-                    self.send(data, &rows)?;
+        let hold = |rows| Ask::Hold(Box::new(Hold { blueprint: work.blueprint.clone(), compute: work.compute, rows }));
+        match work.rows {
+            WorkRows::Parts { parts, common, data } => {
+                let needed: Vec<Vec<usize>> = (1..size).map(|rank| rows_of(parts, common, (rank, size))).collect();
+                let asks = (1..size).zip(&needed).map(|(rank, rows)| {
+                    let (held, numbers) = parts_of(parts, common, (rank, size), (rows, data))?;
+                    Ok((hold(held), numbers))
+                });
+                self.each(asks.collect::<Result<_>>()?, done)?;
+                if let (Data::Memory(data), None) = (data, parts.shards()) {
+                    self.send(data, &needed)?;
                 }
             }
-            Work::Batch { blueprint, source, compute, .. } => {
-                let hold = |rank: usize| {
-                    let source = source.map(|source| source.description());
-                    let rows = Held::Batches { place: Place { rank, size }, source };
-                    (Ask::Hold(Box::new(Hold { blueprint: blueprint.clone(), compute, rows })), Vec::new())
-                };
-                self.each((1..size).map(hold).collect())?;
+            WorkRows::Batch { source, .. } => {
+                let held = || Held::Batches { source: source.map(FileRows::description) };
+                self.each((1..size).map(|_| (hold(held()), Vec::new())).collect(), done)?;
             }
         }
         *self.held = Some(checksum);
@@ -232,7 +239,7 @@ impl Talk<'_> {
                 let chunk = if chunk.is_empty() { Vec::new() } else { block(&data.gather(chunk)?) };
                 Ok((Ask::Rows, chunk))
             };
-            self.each(rows.iter().map(chunk).collect::<Result<_>>()?)?;
+            self.each(rows.iter().map(chunk).collect::<Result<_>>()?, done)?;
         }
         Ok(())
     }
@@ -251,58 +258,48 @@ fn answer(rank: usize, bytes: &[u8]) -> Result<Message> {
 }
 
 /// The rows that a rank needs, ascending: those of its parts and those that all ranks need.
-fn rows_of(of: &dyn OfParts, rank: usize, size: usize) -> Vec<usize> {
-    let parts = of.parts().rows();
-    let mut rows = [&parts[share(parts.len(), rank, size)].concat()[..], of.common()].concat();
+fn rows_of(parts: &Parts, common: &[usize], (rank, size): (usize, usize)) -> Vec<usize> {
+    let mut rows = [&parts.rows()[share(parts.len(), rank, size)].concat()[..], common].concat();
     rows.sort_unstable();
     rows.dedup();
     rows
 }
 
-/// The blueprint of a part with all parameter values set to 0: each question brings the values.
-fn blank(of: &dyn OfParts, d: usize) -> Blueprint {
-    let mut blueprint = of.blueprint(d);
-    blueprint.parameters.iter_mut().for_each(|p| p.put_raw(&vec![0.0; p.len()]));
-    blueprint
-}
-
-/// The message for a rank that has these rows: the model of its parts, and which row belongs to which part.
+/// What a rank that has these rows is to hold, and which row belongs to which of its parts.
 fn parts_of(
-    of: &dyn OfParts,
+    parts: &Parts,
+    common: &[usize],
     (rank, size): (usize, usize),
     (rows, data): (&[usize], Data),
-    compute: Compute,
-) -> Result<(Ask, Vec<Vec<f64>>)> {
-    let (parts, blueprint) = (of.parts(), blank(of, data.d()));
-    let own = share(parts.rows().len(), rank, size);
-    let hold = |from: From| {
-        let rows = Held::Parts { first: own.start, labels: parts.labels()[own.clone()].to_vec(), from };
-        Ask::Hold(Box::new(Hold { blueprint, compute, rows }))
-    };
+) -> Result<(Held, Vec<Vec<f64>>)> {
+    let own = share(parts.len(), rank, size);
+    let held = |from| Held::Parts { first: own.start, labels: parts.labels()[own.clone()].to_vec(), from };
     if let Some(shards) = parts.shards() {
-        return Ok((hold(From::Tables(shards.description.clone())), Vec::new()));
+        let Some(seen) = shards.seen.clone() else { return Err(Error::Device("tables that stay closed".into())) };
+        let paths = shards.tables[own.clone()].iter().map(|table| table.path.clone()).collect();
+        return Ok((held(From::Tables(paths, seen)), Vec::new()));
     }
     let place = |row: &usize| {
         let found = rows.binary_search(row).map(|place| place as f64);
         found.map_err(|_| Error::Device(format!("rank {rank} is to compute with row {row}, which it does not get")))
     };
     let placed = |rows: &[usize]| rows.iter().map(place).collect::<Result<Vec<f64>>>();
-    let own = &parts.rows()[own.clone()];
-    let mut numbers = vec![places(own.iter().map(Vec::len)), placed(&own.concat())?, placed(of.common())?];
-    let Data::Window(window) = data else { return Ok((hold(From::Leader(rows.len())), numbers)) };
+    let of_parts = &parts.rows()[own.clone()];
+    let mut numbers = vec![places(of_parts.iter().map(Vec::len)), placed(&of_parts.concat())?, placed(common)?];
+    let Data::Window(window) = data else { return Ok((held(From::Leader(rows.len())), numbers)) };
     numbers.push(places(window.source.places(rows)));
-    Ok((hold(From::File(window.source.description())), numbers))
+    Ok((held(From::File(window.source.description())), numbers))
 }
 
 /// A checksum of what the ranks hold, to notice changes.
-fn fingerprint(work: Work) -> u64 {
+fn fingerprint(Work { blueprint, compute, rows, .. }: &Work) -> u64 {
     let (mut of_data, mut of_model) = (crc32fast::Hasher::new(), crc32fast::Hasher::new());
-    match work {
-        Work::Batch { blueprint, source, compute, .. } => {
-            of_data.update(json!(source.map(|source| source.description())).to_string().as_bytes());
-            of_model.update(json!((blueprint, compute)).to_string().as_bytes());
+    of_model.update(json!((blueprint, compute)).to_string().as_bytes());
+    match *rows {
+        WorkRows::Batch { source, .. } => {
+            of_data.update(json!(source.map(FileRows::description)).to_string().as_bytes());
         }
-        Work::Parts { of, data, compute } => {
+        WorkRows::Parts { parts, common, data } => {
             match data {
                 Data::Memory(data) => {
                     for values in [&data.x, &data.y].into_iter().chain(&data.auxiliary) {
@@ -310,15 +307,15 @@ fn fingerprint(work: Work) -> u64 {
                     }
                 }
                 Data::Window(window) => {
-                    of_data.update(window.source.description().to_string().as_bytes());
-                    for rows in of.parts().rows() {
+                    of_data.update(json!(window.source.description()).to_string().as_bytes());
+                    for rows in parts.rows() {
                         add(&mut of_data, window.source.places(rows).into_iter().map(|place| place as u64));
                     }
                 }
             }
-            let shards = of.parts().shards().map(|shards| &shards.description);
-            of_model.update(json!((blank(of, data.d()), compute, shards)).to_string().as_bytes());
-            for rows in of.parts().rows().iter().map(Vec::as_slice).chain([of.common()]) {
+            let shards = parts.shards().map(|shards| (&shards.tables, &shards.seen));
+            of_model.update(json!(shards).to_string().as_bytes());
+            for rows in parts.rows().iter().map(Vec::as_slice).chain([common]) {
                 add(&mut of_model, rows.iter().map(|row| *row as u64));
                 of_model.update(b";");
             }

@@ -8,21 +8,20 @@
 //! directory are opened by such a name, and messages show nothing of what is in them. Tables that the user names are
 //! read like any other.
 
-use std::ops::Range;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::ask::garbled;
+use super::parts::share;
+use super::ranks::Ranks;
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
 use crate::models::columns::{Inputs, Units};
-use crate::models::parts::{Crew, Shards, share};
 use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::registry::Registry;
 
@@ -35,6 +34,26 @@ pub struct Shard {
     pub rows: usize,
     /// The checksum of its numbers.
     pub checksum: String,
+}
+
+/// Tables of parts: only the process of a part sees its rows.
+#[derive(Debug, Clone)]
+pub struct Shards {
+    /// The rows of this process's tables, one table after another.
+    pub own: Observations,
+    /// All tables, one for each part.
+    pub tables: Vec<Shard>,
+    /// How every process reads and sees its tables; none if they stay closed.
+    pub(super) seen: Option<Seen>,
+    /// The processes that have the other tables; none if all are in this process.
+    pub crew: Option<Arc<Ranks>>,
+}
+
+/// How tables are read, and the units in which models see their rows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub(super) reading: Reading,
+    pub(super) units: Units,
 }
 
 /// Where the rows are of a model that does not hold them itself.
@@ -73,25 +92,9 @@ pub enum Rows<'a> {
     Closed,
 }
 
-/// The scales that ranks need to see their rows as the leader does.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Scales {
-    inputs: InputScale,
-    target: TargetScale,
-}
-
-/// What other ranks need to know to see the rows of their tables.
-#[derive(Debug, Serialize, Deserialize)]
-struct Description {
-    scales: Scales,
-    reading: Reading,
-    /// All tables.
-    shards: Vec<Shard>,
-}
-
 /// The summary of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Summary {
+pub(super) struct Summary {
     shard: Shard,
     /// Moments of the inputs, and last those of the transformed target.
     moments: Vec<Moments>,
@@ -149,7 +152,7 @@ impl Opened {
         })
     }
 
-    pub(super) fn summary(&self, reading: &Reading) -> Result<Value> {
+    pub(super) fn summary(&self, reading: &Reading) -> Result<Summary> {
         let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref()).map_err(|e| self.named(e))?;
         let unscaled = TargetScale { transform: reading.transform, mean: 0.0, sd: 1.0 };
         let y = unscaled.forward(&self.data).map_err(|e| self.named(e))?;
@@ -159,15 +162,12 @@ impl Opened {
         let mut hash = Sha256::new();
         self.data.x.iter().chain(self.data.y.iter().flatten()).for_each(|value| hash.update(value.to_le_bytes()));
         let checksum = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Ok(json!(Summary { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments }))
+        Ok(Summary { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments })
     }
 
-    fn observed(&self, scales: &Scales, auxiliary_column: Option<&str>) -> Result<Observations> {
-        // Experts are models of Gaussian targets.
-        let auxiliary = Auxiliary::NoiseVariance;
-        let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
-        let observed = Inputs::of(&self.data, auxiliary_column).and_then(|inputs| units.observe(inputs, &self.data));
-        observed.map_err(|e| self.named(e))
+    fn observed(&self, Seen { reading, units }: &Seen) -> Result<Observations> {
+        let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref());
+        inputs.and_then(|inputs| units.observe(inputs, &self.data)).map_err(|e| self.named(e))
     }
 }
 
@@ -178,7 +178,7 @@ pub struct Tables {
     /// The tables of this process.
     own: Vec<Opened>,
     summaries: Vec<Summary>,
-    crew: Option<Arc<dyn Crew>>,
+    crew: Option<Arc<Ranks>>,
 }
 
 impl Tables {
@@ -196,15 +196,14 @@ impl Tables {
         let own: Result<Vec<Opened>> =
             paths[share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
         let own = own.map_err(|error| of_leader(size, error))?;
-        let mut said = || {
+        let said = || {
             let summaries = own.iter().map(|table| table.summary(&reading)).collect::<Result<Vec<_>>>();
             summaries.map_err(|error| of_leader(size, error))
         };
         let summaries = match &registry.crew {
             None => said()?,
-            Some(crew) => crew.open(paths, &json!(reading), &mut said)?,
+            Some(crew) => crew.open(paths, &reading, said)?,
         };
-        let summaries = serde_json::from_value(json!(summaries)).map_err(garbled)?;
         Ok(Self { reading, own, summaries, crew: registry.crew.clone() })
     }
 
@@ -230,8 +229,11 @@ impl Tables {
 
     /// What a model file says about the rows.
     pub fn whereabouts(&self) -> Whereabouts {
-        let shards = self.summaries.iter().map(|summary| summary.shard.clone()).collect();
-        Whereabouts { shards, reading: self.reading.options.clone() }
+        Whereabouts { shards: self.shards(), reading: self.reading.options.clone() }
+    }
+
+    fn shards(&self) -> Vec<Shard> {
+        self.summaries.iter().map(|summary| summary.shard.clone()).collect()
     }
 
     /// Moments of the inputs and, last, of the transformed target, over all tables.
@@ -243,19 +245,13 @@ impl Tables {
 
     /// The rows as models see them.
     pub(crate) fn observed(&self, inputs: &InputScale, target: TargetScale) -> Result<Arc<Shards>> {
-        let scales = Scales { inputs: inputs.clone(), target };
-        let auxiliary_column = self.reading.auxiliary_column.as_deref();
-        let own = self.own.iter().map(|table| table.observed(&scales, auxiliary_column)).collect::<Result<Vec<_>>>();
+        // Experts are models of Gaussian targets.
+        let units = Units { inputs: inputs.clone(), target, auxiliary: Auxiliary::NoiseVariance };
+        let seen = Seen { reading: self.reading.clone(), units };
+        let own = self.own.iter().map(|table| table.observed(&seen)).collect::<Result<Vec<_>>>();
         let own = own.map_err(|error| of_leader(self.crew.as_ref().map_or(1, |crew| crew.size()), error))?;
         let Some(own) = joined(own)? else { return Err(Error::Usage("there is no shard".into())) };
-        let shards: Vec<Shard> = self.summaries.iter().map(|summary| summary.shard.clone()).collect();
-        Ok(Arc::new(Shards {
-            own,
-            counts: shards.iter().map(|shard| shard.rows).collect(),
-            names: shards.iter().map(|shard| shard.path.clone()).collect(),
-            description: json!(Description { scales, reading: self.reading.clone(), shards }),
-            crew: self.crew.clone(),
-        }))
+        Ok(Arc::new(Shards { own, tables: self.shards(), seen: Some(seen), crew: self.crew.clone() }))
     }
 }
 
@@ -306,13 +302,7 @@ impl Whereabouts {
 
     /// The rows of a model whose tables stay closed: their number and names.
     pub(crate) fn closed(&self, d: usize) -> Arc<Shards> {
-        Arc::new(Shards {
-            own: Observations::none(d),
-            counts: self.shards.iter().map(|shard| shard.rows).collect(),
-            names: self.shards.iter().map(|shard| shard.path.clone()).collect(),
-            description: Value::Null,
-            crew: None,
-        })
+        Arc::new(Shards { own: Observations::none(d), tables: self.shards.clone(), seen: None, crew: None })
     }
 }
 
@@ -343,24 +333,13 @@ fn of_leader(size: usize, error: Error) -> Error {
     }
 }
 
-/// The rows of a rank's tables, which are those of the range `own` among all that a description names. Reads them
-/// unless they are open.
-pub(super) fn own_rows(
-    description: Value,
-    own: Range<usize>,
-    opened: &mut Option<(Reading, Vec<Opened>)>,
-) -> Result<Vec<Observations>> {
-    let Description { scales, reading, shards } = serde_json::from_value(description).map_err(garbled)?;
-    let own = shards.get(own).ok_or_else(|| garbled("it lacks the tables of this rank"))?;
-    let column = reading.auxiliary_column.clone();
-    let paths = || own.iter().map(|shard| &shard.path);
-    let tables = match opened.take() {
-        Some((_, tables)) if tables.iter().map(|table| &table.path).eq(paths()) => tables,
-        _ => paths().map(|path| Opened::read(path, &reading)).collect::<Result<_>>()?,
-    };
-    let rows = tables.iter().map(|table| table.observed(&scales, column.as_deref())).collect();
-    *opened = Some((reading, tables));
-    rows
+/// The rows of a rank's tables. Reads them unless they are open.
+pub(super) fn own_rows(paths: &[String], seen: &Seen, opened: &mut Vec<Opened>) -> Result<Vec<Observations>> {
+    if !opened.iter().map(|table| &table.path).eq(paths) {
+        opened.clear();
+        *opened = paths.iter().map(|path| Opened::read(path, &seen.reading)).collect::<Result<_>>()?;
+    }
+    opened.iter().map(|table| table.observed(seen)).collect()
 }
 
 /// The rows, one after another; none if `rows` is empty.

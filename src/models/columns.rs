@@ -1,11 +1,13 @@
 //! Which columns of a table are inputs, which one is auxiliary (noise, exposure or trials), and how a model sees them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Targets};
 use crate::models::Observations;
 use crate::models::gp_model::UserUnits;
-use crate::suggest::nearest;
+use crate::suggest::hint;
 
 /// Names of the input columns, in the order of the kernel's `dims`.
 pub fn input_names(schema: &Schema, auxiliary_column: Option<&str>) -> Vec<String> {
@@ -32,10 +34,8 @@ impl Inputs {
             return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), auxiliary: None });
         };
         let Some(at) = data.feature_names.iter().position(|name| name == column) else {
-            let hint = match nearest(column, data.feature_names.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the input columns are {}", data.feature_names.join(", ")),
-            };
+            let names: Vec<&str> = data.feature_names.iter().map(String::as_str).collect();
+            let hint = hint(column, &names, "the input columns are");
             return Err(Error::Data(format!("no input column `{column}` for the auxiliary values of rows; {hint}")));
         };
         let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
@@ -61,7 +61,7 @@ pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, auxiliary_colu
 }
 
 /// The units in which a model sees rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Units {
     pub inputs: InputScale,
     pub target: TargetScale,

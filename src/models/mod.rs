@@ -5,7 +5,6 @@
 //! | `cagp`, `cggp`, `exact`, `experts`, `label_regression`, `laplace`, `nearest`, `sgpr`, `sparse_grid`, `state_space`, `svgp`, `swsgp` | a family of models each |
 //! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
 //! | `functions` | posteriors that are differentiated in their points: joint distributions, fantasies, sample paths |
-//! | `parts` | models made of parts of the rows, in one process or several |
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
 //!
@@ -26,7 +25,6 @@ pub mod nearest;
 pub mod neighbours;
 mod observations;
 pub mod ordering;
-pub mod parts;
 pub mod posterior;
 pub mod prior;
 pub mod registry;

@@ -7,7 +7,8 @@ use burn::tensor::Tensor;
 use super::training::batches::Rows;
 use crate::data::groups;
 use crate::error::{Error, Result};
-use crate::scope::Scope;
+use crate::likelihoods::Gaussian;
+use crate::scope::{Scope, to_f64};
 
 /// Observations on the host, as models see them (standardised if the data are). Their numbers agree with each other:
 /// [`new`](Self::new) checks them, and their [fields](RowValues) can then only be read.
@@ -50,6 +51,12 @@ impl Deref for Observations {
     }
 }
 
+/// Whether these are some of `n` rows, none of them twice.
+pub(super) fn all_once<'r>(rows: impl IntoIterator<Item = &'r usize>, n: usize) -> bool {
+    let mut seen = vec![false; n];
+    rows.into_iter().all(|&row| row < n && !std::mem::replace(&mut seen[row], true))
+}
+
 /// Observations as tensors of a device.
 #[derive(Debug, Clone)]
 pub struct Batch {
@@ -68,6 +75,15 @@ impl Batch {
     pub(crate) fn inner(self) -> Self {
         let Self { x, y, auxiliary, scale } = self;
         Self { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }
+    }
+
+    /// The same rows on the host.
+    ///
+    /// # Errors
+    /// As [`Observations::new`]; [`Error::Device`] when the device cannot be read.
+    pub(crate) fn rows(&self) -> Result<Observations> {
+        let auxiliary = self.auxiliary.clone().map(to_f64).transpose()?;
+        Observations::new(to_f64(self.x.clone())?, self.x.dims()[1], to_f64(self.y.clone())?, auxiliary)
     }
 
     /// Refuses tensors whose length is wrong or whose type differs from the scope's.
@@ -184,9 +200,7 @@ impl Observations {
     /// # Errors
     /// [`Error::Usage`] if it does not.
     pub fn permuted(&self, order: &[usize]) -> Result<Self> {
-        let mut seen = vec![false; self.n()];
-        let valid = order.iter().all(|&row| row < self.n() && !std::mem::replace(&mut seen[row], true));
-        if !valid || order.len() != self.n() {
+        if !all_once(order, self.n()) || order.len() != self.n() {
             return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
         }
         self.gather(order)
@@ -224,6 +238,12 @@ impl Observations {
         own.x.extend(more.x);
         own.y.extend(more.y);
         Ok(())
+    }
+
+    /// The noise variances of the rows `[n]`.
+    pub(crate) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
+        let known = self.auxiliary.as_ref().map(|values| scope.vector(values));
+        to_f64(likelihood.variances(scope, self.n(), known.as_ref()))
     }
 
     /// The same rows as tensors of a scope.

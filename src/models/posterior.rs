@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::OnceLock;
 
 use burn::tensor::Tensor;
 use rand::SeedableRng;
@@ -39,6 +40,14 @@ impl Marginals {
             // A NaN stays a NaN.
             self.variance.push(if variance < floor { floor } else { variance });
         }
+    }
+}
+
+/// What was made before, or is made now and kept.
+pub(super) fn once<T>(slot: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match slot.get() {
+        Some(known) => Ok(known),
+        None => make().map(|made| slot.get_or_init(|| made)),
     }
 }
 

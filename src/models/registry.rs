@@ -13,17 +13,22 @@ use super::label_regression::LabelRegressionOptions;
 use super::laplace::LaplaceOptions;
 use super::nearest::NearestOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
-use super::parts::Crew;
 use super::sgpr::SgprOptions;
 use super::sparse_grid::SparseGridOptions;
 use super::state_space::StateSpaceOptions;
 use super::svgp::SvgpOptions;
 use super::swsgp::SwsgpOptions;
+use crate::distributed::Ranks;
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry as Kernels;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
 use crate::likelihoods::{Likelihood, Support};
-use crate::suggest::nearest;
+use crate::suggest::hint;
+
+#[cfg(feature = "command")]
+use super::command::Offered;
+#[cfg(not(feature = "command"))]
+use super::options::Kind as Offered;
 
 /// A kind of model.
 #[derive(Debug, Clone)]
@@ -36,7 +41,7 @@ pub struct Row {
     pub classes: bool,
     /// Whether rows may stay distributed, each part on its rank.
     pub apart: bool,
-    /// Full-batch training that can read rows from a shared source; each process loads only its part.
+    /// Full-batch training that can read rows from a file; each process loads only its part.
     pub reads: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
     /// Its help text and arguments in the command.
@@ -45,29 +50,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of a kind of model that the command offers as well.
-    #[cfg(feature = "command")]
-    pub fn of<K: super::command::Offered>() -> Self {
+    /// The row of a kind of model, which with the feature `command` the command offers as well.
+    pub fn of<K: Offered>() -> Self {
         Self {
             name: K::NAME,
             any_likelihood: K::ANY_LIKELIHOOD,
             classes: K::CLASSES,
             apart: K::APART,
             reads: K::READS,
-            read: read::<K>,
+            read: |options| Ok(Box::new(serde_json::from_value::<K>(options)?)),
+            #[cfg(feature = "command")]
             command: super::command::Command::of::<K>(),
         }
     }
 
-    /// The row of a kind of model.
-    #[cfg(not(feature = "command"))]
-    pub fn of<K: Kind>() -> Self {
-        let (any_likelihood, classes) = (K::ANY_LIKELIHOOD, K::CLASSES);
-        Self { name: K::NAME, any_likelihood, classes, apart: K::APART, reads: K::READS, read: read::<K> }
-    }
-}
-
-impl Row {
     /// Whether the model is for such targets.
     pub fn takes(&self, likelihood: &dyn Likelihood) -> bool {
         if !self.classes {
@@ -80,10 +76,6 @@ impl Row {
         };
         likelihood.parameters().is_empty() && (latents == count || (latents, count) == (1, 2))
     }
-}
-
-fn read<K: Kind>(options: Value) -> serde_json::Result<Box<dyn ModelOptions>> {
-    Ok(Box::new(serde_json::from_value::<K>(options)?))
 }
 
 /// Kinds of models by name. To load a model of your own kind, use a registry that holds it.
@@ -148,10 +140,7 @@ impl Models {
     pub fn options(&self, choice: &ModelChoice) -> Result<Box<dyn ModelOptions>> {
         let Some(row) = self.row(choice.kind()) else {
             let names: Vec<&str> = self.rows.iter().map(|row| row.name).collect();
-            let hint = match nearest(choice.kind(), names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", names.join(", ")),
-            };
+            let hint = hint(choice.kind(), &names, "there are");
             return Err(Error::Usage(format!("no model `{}`; {hint}", choice.kind())));
         };
         (row.read)(choice.options()).map_err(|e| Error::Usage(format!("the options of model {}: {e}", row.name)))
@@ -169,7 +158,7 @@ pub struct Registry {
     /// Kinds of models.
     pub models: Models,
     /// The processes of a job that this one leads, if there are several.
-    pub crew: Option<Arc<dyn Crew>>,
+    pub crew: Option<Arc<Ranks>>,
 }
 
 impl Registry {
@@ -186,7 +175,7 @@ impl Registry {
     }
 
     /// The same registry in the process that leads these: they share the work of models that can be shared.
-    pub fn over(self, crew: Arc<impl Crew + 'static>) -> Self {
+    pub fn over(self, crew: Arc<Ranks>) -> Self {
         Self { crew: Some(crew), ..self }
     }
 }

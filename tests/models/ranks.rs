@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cagey::distributed::{self, Exchange, Guard, Ranks, threads};
+use cagey::distributed::{self, Data, Exchange, Guard, OfParts, Question, Ranks, threads};
 use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
@@ -13,7 +13,6 @@ use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Rounds, Shared};
 use cagey::models::gp_model::GpModel;
-use cagey::models::parts::{Crew, Data, OfParts, Question, Work};
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::{Pooled, Sgpr};
 use cagey::models::{Observations, fit};
@@ -43,7 +42,7 @@ fn experts(sparse: bool, data: &Observations) -> Experts {
 }
 
 /// The ranks, for a model that they share.
-pub fn crew(ranks: &Arc<Ranks>) -> Option<Arc<dyn Crew>> {
+pub fn crew(ranks: &Arc<Ranks>) -> Option<Arc<Ranks>> {
     Some(ranks.clone())
 }
 
@@ -176,17 +175,15 @@ fn a_question_within_an_answer_is_an_error_and_other_threads_wait() {
     with_ranks(3, |ranks| {
         let model = experts(false, &data).over(crew(ranks));
         let sound = fit::evaluate(&model, F64, &batch).unwrap();
-        let (work, question) = (
-            Work::Parts { of: &model as &dyn OfParts, data: Data::Memory(&data), compute: F64 },
-            Question::Objective { gradient: false, budget: 1 << 20 },
-        );
-        let mut nested = || {
-            let said = ranks.ask(work, &question, &[], &mut || Ok(Vec::new())).unwrap_err().to_string();
+        let (work, question) =
+            (model.work(Data::Memory(&data), F64), Question::Objective { gradient: false, budget: 1 << 20 });
+        let nested = || {
+            let said = ranks.ask(&work, &question, &[], || Ok(Vec::new())).unwrap_err().to_string();
             assert!(said.contains("asked while this one answers"), "{said}");
             Ok(Vec::new())
         };
         // The answers of the two other ranks, which have two experts each.
-        assert_eq!(ranks.ask(work, &question, &[], &mut nested).unwrap().len(), 4);
+        assert_eq!(ranks.ask(&work, &question, &[], nested).unwrap().len(), 4);
         std::thread::scope(|scope| {
             let evaluations: Vec<_> =
                 (0..4).map(|_| scope.spawn(|| fit::evaluate(&model, F64, &batch).unwrap())).collect();

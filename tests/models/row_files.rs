@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cagey::data::{ReadOptions, RowFile, read_training};
-use cagey::distributed::Ranks;
+use cagey::distributed::{FileRows, Ranks};
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, LocalKind, Partition, Shared};
 use cagey::models::gp_model::GpModel;
-use cagey::models::minibatch::{Minibatches, SharedRows};
+use cagey::models::minibatch::Minibatches;
 use cagey::models::options::ModelChoice;
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::{Pooled, Sgpr, SgprOptions};
@@ -109,7 +109,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
 }
 
 /// The rows of a file in the units of a model, and the source to read them from.
-fn source(file: &Path, noise: bool) -> (Observations, Arc<dyn SharedRows>) {
+fn source(file: &Path, noise: bool) -> (Observations, Arc<FileRows>) {
     let plan = of_file(file, (0..ROWS).collect(), &settings(SgprOptions::default().inducing(3), noise));
     (plan.rows().clone(), plan.source().unwrap())
 }

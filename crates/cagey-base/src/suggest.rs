@@ -1,5 +1,14 @@
 //! Guesses which name was meant by a misspelt one.
 
+/// A hint for a message about a name that is none of these: the most similar one or, after `others`, all of them.
+#[doc(hidden)]
+pub fn hint(name: &str, names: &[&str], others: &str) -> String {
+    match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{others} {}", names.join(", ")),
+    }
+}
+
 /// The name most similar to `name`, regardless of case, if one is similar enough.
 #[doc(hidden)]
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

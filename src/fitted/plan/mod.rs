@@ -16,13 +16,11 @@ use super::columns::{Units, check_targets};
 use super::{Registry, Settings, Tables, advice, copies, structure};
 use crate::advice::Advice;
 use crate::data::{Dataset, Schema};
-use crate::distributed::FileRows;
+use crate::distributed::{FileRows, Ranks};
 use crate::error::Result;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::minibatch::SharedRows;
 use crate::models::options::ModelOptions;
-use crate::models::parts::Crew;
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ pub struct Plan {
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
     /// The processes of a job that this one leads.
-    crew: Option<Arc<dyn Crew>>,
+    crew: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
     /// What was chosen by trials or by a search.
@@ -164,8 +162,8 @@ impl Plan {
     }
 
     /// All rows, if they are in a file.
-    pub fn source(&self) -> Option<Arc<dyn SharedRows>> {
-        self.stored.clone().map(|stored| stored as Arc<dyn SharedRows>)
+    pub fn source(&self) -> Option<Arc<FileRows>> {
+        self.stored.clone()
     }
 
     /// The options of the model.

@@ -14,7 +14,6 @@ use crate::fitted::{advice, average, leak, structure, weak_prior};
 use crate::likelihoods::{Auxiliary, Targets};
 use crate::means::Mean;
 use crate::models::gp_model::GpModel;
-use crate::models::minibatch::SharedRows;
 use crate::models::options::Context;
 use crate::params::Unit;
 
@@ -185,8 +184,7 @@ impl Table<'_> {
         let stored = file.map(|file| Arc::new(FileRows { stored: file.clone(), units: units.clone() }));
         // Models with minibatches read each one when they draw it.
         let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
-        let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
-        let source = source.as_ref();
+        let source = stored.as_ref().filter(|_| own);
         let (shards, crew) = (shards.as_ref(), registry.crew.as_ref());
         let context = Context { source, shards, crew, ..Context::new(&observations, &names, seed) };
         if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {

@@ -8,14 +8,12 @@ use super::super::{Fitted, Summary, Tables, advice, average, precision, structur
 use super::Plan;
 use crate::advice::Advice;
 use crate::data::Classes;
-use crate::distributed::FileRows;
+use crate::distributed::{FileRows, Spread};
 use crate::error::Result;
 use crate::linalg::jitter::watch;
 use crate::models::blueprint::Blueprint;
 use crate::models::gp_model::{GpModel, Training};
-use crate::models::minibatch::{Rows, SharedRows};
-use crate::models::parts::batches::Spread;
-use crate::models::parts::rows::collected;
+use crate::models::minibatch::Rows;
 use crate::models::posterior::Posterior;
 use crate::models::race::{Fallback, Race, Raced, Starts, Track, race};
 use crate::models::registry::usual;
@@ -239,7 +237,7 @@ fn trained(
 
 /// All rows of a file.
 fn all(stored: &FileRows) -> Result<Observations> {
-    collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
+    stored.collected(&(0..stored.count()).collect::<Vec<_>>())
 }
 
 /// Most rows to keep of data that predictions do not need.

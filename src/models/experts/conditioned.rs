@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use super::Experts;
 use super::aggregation::Rule;
 use super::beyond::{Beyond, Common};
 use super::expert::Expert;
 use super::near::{self, Asked};
-use super::{Experts, Shared};
 use crate::device::Compute;
+use crate::distributed::parts::about;
+use crate::distributed::{Data, Question, whole};
 use crate::error::Result;
 use crate::linalg::jitter::{record, watch};
 use crate::models::Observations;
-use crate::models::blueprint::Blueprint;
-use crate::models::parts::{Data, Parts, Question, about, whole};
-use crate::models::posterior::Marginals;
-use crate::models::registry::Registry;
+use crate::models::posterior::{Marginals, once};
 use crate::serving::{self, Committee, Described, Own, Served};
 use crate::threads;
 
@@ -26,7 +25,7 @@ const KEPT: f64 = 2e9;
 
 /// Experts conditioned on their rows. All rules use their predictions.
 #[derive(Debug)]
-pub(super) struct Conditioned {
+pub(crate) struct Conditioned {
     model: Experts,
     compute: Compute,
     /// The given rows, unless the model has its own.
@@ -52,7 +51,10 @@ enum Augmented {
 
 impl Conditioned {
     /// Conditions this process's experts, unless their factors take too much memory.
-    pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Experts::posterior`].
+    pub(crate) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
         let (common, augmented) = (OnceLock::new(), OnceLock::new());
         let mut made = Self { model, compute, data, locals: None, common, augmented };
         let own: Vec<&[usize]> = made.model.parts.own().map(|expert| &made.model.parts()[expert][..]).collect();
@@ -105,8 +107,7 @@ impl Conditioned {
 
     /// The rows of one of this process's experts that the communication expert does not have.
     fn others(&self, at: usize) -> Vec<usize> {
-        let mut common = self.model.communication.to_vec();
-        common.sort_unstable();
+        let common = &self.model.communication;
         let rows = &self.model.parts()[self.model.parts.own().start + at];
         rows.iter().copied().filter(|row| common.binary_search(row).is_err()).collect()
     }
@@ -137,12 +138,11 @@ impl Conditioned {
             return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local, x)));
         }
         let common = self.common_expert()?.exact();
-        if self.augmented.get().is_none() {
+        let augmented = once(&self.augmented, || {
             let common = self.model.communication.len() as f64;
             let room = (0..own.len()).map(|at| self.others(at).len() as f64 + common).map(|rows| rows * rows);
-            let made = kept(room).then(|| self.conditioned(|at| self.with_common(at))).transpose()?;
-            let _ = self.augmented.set(made);
-        }
+            kept(room).then(|| self.conditioned(|at| self.with_common(at))).transpose()
+        })?;
         let known = common.map(|common| Common::new(common, x)).transpose()?;
         let predict = |at: usize, expert: &Augmented| {
             let points = asked.points(own.start + at);
@@ -159,7 +159,7 @@ impl Conditioned {
                 _ => Ok(Marginals::default()),
             }
         };
-        threads::apart(own.len(), |at| match self.augmented.get().and_then(Option::as_ref) {
+        threads::apart(own.len(), |at| match augmented {
             Some(all) => predict(at, &all[at]),
             None => predict(at, &self.with_common(at)?),
         })
@@ -167,9 +167,9 @@ impl Conditioned {
 
     /// The predictions of all experts, on all ranks.
     pub(super) fn asked(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Marginals>> {
-        let mut own = || self.answers(augmented, numbers);
+        let own = || self.answers(augmented, numbers);
         let (data, question) = ((self.data(), self.compute), Question::Predict { augmented });
-        let answers = whole::ask_with(&self.model, data, &question, numbers, &mut own)?;
+        let answers = whole::ask_with(&self.model, data, &question, numbers, own)?;
         let marginals = |mut mean: Vec<f64>| {
             let variance = mean.split_off(mean.len() / 2);
             Marginals { mean, variance, floored: 0 }
@@ -183,7 +183,10 @@ impl Conditioned {
     }
 
     /// The [predictions](Self::say) of this process's experts as answers: means, then variances.
-    fn answers(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
+    ///
+    /// # Errors
+    /// What predicting reports.
+    pub(crate) fn answers(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
         let said = self.say(augmented, &Asked::new(numbers, self.data().d()))?;
         Ok(said.into_iter().map(|said| [said.mean, said.variance].concat()).collect())
     }
@@ -198,12 +201,10 @@ impl Conditioned {
 
     /// The communication expert.
     fn common_expert(&self) -> Result<&Expert> {
-        if let Some(known) = self.common.get() {
-            return Ok(known);
-        }
-        let rows = self.data().gather(&self.model.communication)?;
-        let made = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))?;
-        Ok(self.common.get_or_init(|| made))
+        once(&self.common, || {
+            let rows = self.data().gather(&self.model.communication)?;
+            Expert::new(&self.model.shared, self.compute, rows).map_err(|error| about(COMMON, error))
+        })
     }
 
     /// The experts in numbers, as a rule needs them.
@@ -256,33 +257,4 @@ impl Conditioned {
 /// Whether factors of so many numbers are small enough to keep.
 fn kept(numbers: impl Iterator<Item = f64>) -> bool {
     8.0 * numbers.sum::<f64>() <= KEPT
-}
-
-/// Experts of a process that does not lead. It predicts for the one that does.
-#[derive(Debug)]
-pub(crate) struct Member(Conditioned);
-
-impl Member {
-    /// Conditions these experts on `rows`. The communication expert has the rows `common`.
-    ///
-    /// # Errors
-    /// As [`Experts::posterior`].
-    pub(crate) fn new(
-        blueprint: Blueprint,
-        registry: &Registry,
-        (parts, common): (Parts, Vec<usize>),
-        (rows, compute): (Observations, Compute),
-    ) -> Result<Self> {
-        let shared = Shared::of(blueprint, registry)?;
-        // The leader decides on the rule, so that this one is not used.
-        Ok(Self(Conditioned::new(Experts::of(shared, Rule::Grbcm, parts, common), compute, rows)?))
-    }
-
-    /// Means, then variances of each expert's predictions at the rows that it is asked about.
-    ///
-    /// # Errors
-    /// What predicting reports.
-    pub(crate) fn answers(&self, augmented: bool, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
-        self.0.answers(augmented, numbers)
-    }
 }

@@ -7,7 +7,6 @@ use burn::tensor::Tensor;
 use super::Shared;
 use crate::device::Compute;
 use crate::error::Result;
-use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::model_file::Array;
@@ -107,7 +106,7 @@ impl Expert {
         let lift = sparse.lifted(&scope, identity)?;
         let mut keep = |part: &str, values: Vec<f64>| serving::keep(arrays, &format!("{name}{part}"), values);
         let points = keep("rows", sparse.data.x.clone());
-        let noise = keep("noise", self.noise(&scope, &sparse.model.likelihood)?);
+        let noise = keep("noise", sparse.data.noise(&scope, &sparse.model.likelihood)?);
         Ok(Some(serving::Rows { points, noise, lift: keep("lift", lift) }))
     }
 
@@ -152,16 +151,6 @@ impl Expert {
         };
         Ok(Dependence { weights, cross })
     }
-
-    /// Noise variances `[n_i]`.
-    pub(super) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
-        noise(self.data(), scope, likelihood)
-    }
-}
-
-fn noise(data: &Observations, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
-    let known = data.auxiliary.as_ref().map(|values| scope.vector(values));
-    to_f64(likelihood.variances(scope, data.n(), known.as_ref()))
 }
 
 impl Sparse {
@@ -176,7 +165,7 @@ impl Sparse {
         let (x, z) = (scope.matrix(&data.x, data.n(), data.d), process.z(scope));
         let cross = products::Cross::new(&process.prior.kernel, scope, &x, &z);
         let mut weights = to_f64(cross.times(&scope.matrix(&whitened, m, t))?)?;
-        for (row, noise) in weights.chunks_mut(t).zip(noise(data, scope, &self.model.likelihood)?) {
+        for (row, noise) in weights.chunks_mut(t).zip(data.noise(scope, &self.model.likelihood)?) {
             row.iter_mut().for_each(|w| *w /= noise);
         }
         Ok(weights)

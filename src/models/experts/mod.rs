@@ -10,34 +10,35 @@ pub mod aggregation;
 mod beyond;
 mod conditioned;
 mod expert;
+mod federation;
 mod near;
 mod options;
 mod partition;
 mod posterior;
-mod rounds;
 mod terms;
 
 use std::sync::Arc;
 
 use aggregation::Rule;
 use burn::tensor::Tensor;
-pub(crate) use conditioned::Member;
+pub(crate) use conditioned::Conditioned;
+pub(crate) use federation::client;
+pub use federation::{Algorithm, Federation, Rounds};
 pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use posterior::ExpertsPosterior;
-pub use rounds::Rounds;
 
 use crate::device::Compute;
+use crate::distributed::{Data, FileRows, OfParts, Parts, Question, Ranks, Shards, whole};
 use crate::error::{Error, Result};
-use crate::likelihoods::Likelihood;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::blueprint::Blueprint;
 use crate::models::exact::{ExactGp, ExactOptions};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
 use crate::models::neighbours::{nearest, scaled};
-pub use crate::models::parts::federation::{Algorithm, Federation};
-use crate::models::parts::{Crew, Data, OfParts, Parts, Question, Shards, SharedRows, whole};
-use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::observations::all_once;
+use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::sgpr::{Sgpr, SgprOptions};
 use crate::models::{Batch, Model, Observations};
@@ -60,6 +61,13 @@ impl Shared {
         match self {
             Self::Exact(model) => model,
             Self::Sparse(model) => model,
+        }
+    }
+
+    fn likelihood(&self) -> &Gaussian {
+        match self {
+            Self::Exact(model) => &model.likelihood,
+            Self::Sparse(model) => &model.likelihood,
         }
     }
 
@@ -99,9 +107,7 @@ impl Experts {
     /// [`Error::Usage`] if an expert has no rows, or if a row does not belong to exactly one expert.
     pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, mut communication: Vec<usize>) -> Result<Self> {
         let n = parts.iter().map(Vec::len).sum();
-        let mut seen = vec![false; n];
-        let once = parts.iter().flatten().all(|&row| row < n && !std::mem::replace(&mut seen[row], true));
-        if !once || parts.iter().any(Vec::is_empty) || communication.is_empty() {
+        if !all_once(parts.iter().flatten(), n) || parts.iter().any(Vec::is_empty) || communication.is_empty() {
             return Err(Error::Usage("each of the rows must be one expert's, and each expert must have some".into()));
         }
         if communication.iter().any(|row| *row >= n) {
@@ -127,16 +133,16 @@ impl Experts {
     }
 
     /// Returns the same experts, shared by the processes of a job that this one leads.
-    pub fn over(self, crew: Option<Arc<dyn Crew>>) -> Self {
+    pub fn over(self, crew: Option<Arc<Ranks>>) -> Self {
         Self { parts: self.parts.over(crew), ..self }
     }
 
-    /// Returns the same experts on rows of a source. This process reads the rows of its own experts now, and the others
+    /// Returns the same experts on rows of a file. This process reads the rows of its own experts now, and the others
     /// theirs when they are first asked. Later calls ignore the data that they are given.
     ///
     /// # Errors
     /// Errors of reading.
-    pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
+    pub fn reading(self, source: Arc<FileRows>) -> Result<Self> {
         Ok(Self { parts: self.parts.reading(source)?, ..self })
     }
 
@@ -267,7 +273,7 @@ impl GpModel for Experts {
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-        rounds::train(self, training, observers)
+        federation::train(self, training, observers)
     }
 
     /// Each new row belongs to the expert that has the row nearest to it.
@@ -292,10 +298,6 @@ impl GpModel for Experts {
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute, data)?))
-    }
-
-    fn restore(&self, compute: Compute, data: Observations, _saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
-        self.condition(compute, data)
     }
 }
 

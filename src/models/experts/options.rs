@@ -9,6 +9,7 @@ use super::partition::{self, Partition};
 use super::posterior::{COMMUNICATION, PARTS};
 use super::{Algorithm, Experts, Federation, Shared};
 use crate::advice::Advice;
+use crate::distributed;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
@@ -139,20 +140,29 @@ impl ModelOptions for ExpertsOptions {
     }
 }
 
-impl Shared {
-    /// The model that another process describes.
-    pub(super) fn of(blueprint: Blueprint, registry: &Registry) -> Result<Self> {
+impl Experts {
+    /// Experts on these parts of the rows, each with the model that another process describes. That process leads, so
+    /// that its rule is used, not the one of these experts.
+    ///
+    /// # Errors
+    /// As [`Blueprint::model`].
+    pub(crate) fn rebuilt(
+        blueprint: Blueprint,
+        registry: &Registry,
+        parts: distributed::Parts,
+        communication: Vec<usize>,
+    ) -> Result<Self> {
         let (Parts { prior, .. }, none) = (blueprint.parts(registry)?, Observations::none(blueprint.columns));
         let (sparse, exact) = (blueprint.model.of::<SgprOptions>(), blueprint.model.of::<ExactOptions>());
         let saved = Saved { parameters: &blueprint.parameters, posterior: &SavedPosterior::default() };
         let mut shared = match sparse {
             Some(sparse) => {
-                Self::Sparse(sparse.model(prior, &Context { saved: Some(saved), ..Context::new(&none, &[], 0) })?)
+                Shared::Sparse(sparse.model(prior, &Context { saved: Some(saved), ..Context::new(&none, &[], 0) })?)
             }
-            None => Self::Exact(exact.unwrap_or_default().model(prior)),
+            None => Shared::Exact(exact.unwrap_or_default().model(prior)),
         };
         blueprint.fill(shared.model_mut())?;
-        Ok(shared)
+        Ok(Self::of(shared, Rule::Grbcm, parts, communication))
     }
 }
 
@@ -181,7 +191,7 @@ impl ExpertsOptions {
         let n = context.rows();
         let count = self.experts.unwrap_or_else(|| n.div_ceil(ROWS));
         let parts = match context.source {
-            Some(source) => self.partition.split_source(&**source, context.names, count, context.seed)?,
+            Some(source) => self.partition.split_source(source, context.names, count, context.seed)?,
             None => self.partition.split(context.data, context.names, count, context.seed)?,
         };
         // Random parts: the first of them is a random sample already.
@@ -215,6 +225,8 @@ impl ExpertsOptions {
 
 #[cfg(feature = "command")]
 mod command {
+    use clap::ValueEnum;
+
     use super::{Algorithm, Error, ExpertsOptions, Federation, LocalKind, Partition, Result, Rule};
     use crate::models::command::{Given, InducingArguments, Offered};
     use crate::values::{self, MOST};
@@ -262,7 +274,7 @@ mod command {
     impl Arguments {
         /// The training. Refuses options of another training.
         fn federation(&self) -> Result<Federation> {
-            use Algorithm::{Admm, Fact, Fedavg, Fedprox, Pxadmm};
+            use Algorithm::{Admm, Fedavg, Fedprox, Pxadmm};
             let algorithm = self.training.unwrap_or_default();
             let given: [(&str, bool, &[Algorithm], &str); 5] = [
                 ("--local-steps", self.local_steps.is_some(), &[Fedavg, Fedprox, Admm], "fedavg, fedprox or admm"),
@@ -274,10 +286,8 @@ mod command {
             if let Some((option, _, _, names)) =
                 given.iter().find(|(_, given, of, _)| *given && !of.contains(&algorithm))
             {
-                let all =
-                    [(Fact, "fact"), (Fedavg, "fedavg"), (Fedprox, "fedprox"), (Admm, "admm"), (Pxadmm, "pxadmm")];
-                let name = all.iter().find(|(other, _)| *other == algorithm).map_or("", |(_, name)| name);
-                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {name}")));
+                let this = algorithm.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
+                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {this}")));
             }
             let usual = Federation::default();
             Ok(Federation {

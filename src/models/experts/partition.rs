@@ -8,12 +8,13 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use crate::distributed::FileRows;
+use crate::distributed::parts::share;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
-use crate::models::minibatch::SharedRows;
-use crate::models::parts::rows;
-use crate::suggest::nearest;
+use crate::models::minibatch::Rows;
+use crate::suggest::hint;
 
 /// How rows are shared out among experts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,27 +78,25 @@ impl Partition {
             Self::Column(name) => by_value(data, column(names, name)?, name),
         }
     }
-}
 
-impl Partition {
-    /// [`split`](Self::split) for rows of a source. Reads once the inputs that the partition depends on, and drops
+    /// [`split`](Self::split) for rows of a file. Reads once the inputs that the partition depends on, and drops
     /// them.
     ///
     /// # Errors
     /// As [`split`](Self::split), and errors of reading.
     pub(super) fn split_source(
         &self,
-        source: &dyn SharedRows,
+        source: &FileRows,
         names: &[String],
         count: usize,
         seed: u64,
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
             Self::Random => Observations::unchecked(Vec::new(), 1, vec![0.0; source.count()], None),
-            Self::Tree | Self::Kmeans => rows::inputs(source, None)?,
+            Self::Tree | Self::Kmeans => source.inputs(None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;
-                return by_value(&rows::inputs(source, Some(column))?, 0, name);
+                return by_value(&source.inputs(Some(column))?, 0, name);
             }
         };
         self.split(&rows, names, count, seed)
@@ -114,7 +113,7 @@ fn random(n: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..n).collect();
     order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let part = |i: usize| {
-        let mut rows = order[n * i / count..n * (i + 1) / count].to_vec();
+        let mut rows = order[share(n, i, count)].to_vec();
         rows.sort_unstable();
         rows
     };
@@ -162,10 +161,7 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
 /// The index of the input column of this name.
 fn column(names: &[String], name: &str) -> Result<usize> {
     names.iter().position(|other| other == name).ok_or_else(|| {
-        let hint = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the input columns are {}", names.join(", ")),
-        };
+        let hint = hint(name, &names.iter().map(String::as_str).collect::<Vec<_>>(), "the input columns are");
         let problem = format!("there is no input column `{name}` to make experts by; {hint}");
         Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}"))
     })

@@ -6,15 +6,15 @@ use super::aggregation::{Augmented, Chunk, Covariances, Form, LocalPredictions, 
 use super::conditioned::Conditioned;
 use super::{Experts, terms};
 use crate::device::Compute;
+use crate::distributed::Data;
 use crate::error::{Error, Result};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::parts::Data;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
 use crate::scope::{Scope, to_f64};
 use crate::serving::Served;
-use crate::suggest::nearest;
+use crate::suggest::hint;
 
 /// The array in files with the expert of each row `[n]`.
 pub(super) const PARTS: &str = "posterior.experts";
@@ -79,14 +79,14 @@ impl ExpertsPosterior {
 
     /// The weights of a form. Solves for them once.
     fn solved(&self, form: Form) -> Result<&Weights> {
-        let slot = &self.weights[form as usize];
-        if let Some(known) = slot.get() {
-            return Ok(known);
-        }
+        posterior::once(&self.weights[form as usize], || self.solve(form))
+    }
+
+    fn solve(&self, form: Form) -> Result<Weights> {
         let experts = &*self.experts;
         // If rows have noise variances of their own, they are whitened: then the noise variance is 1.
         let whitened = form == Form::Normal && experts.data().has_auxiliary();
-        let sums = if form.all_rows() {
+        let (system, inner) = if form.all_rows() {
             terms::sums(experts, experts.data(), whitened)?
         } else {
             // One row of each expert.
@@ -94,8 +94,7 @@ impl ExpertsPosterior {
             terms::sums(experts, Data::Memory(&experts.data().gather(&rows)?), false)?
         };
         let noise = if whitened { 1.0 } else { experts.model().likelihood().noise().unwrap_or_default() };
-        let weights = sums.system.solve(form, &sums.inner, noise)?;
-        Ok(slot.get_or_init(|| weights))
+        system.solve(form, &inner, noise)
     }
 
     /// Whether the rule needs covariances among the experts.
@@ -231,11 +230,7 @@ impl Aggregates for ExpertsPosterior {
 
     fn by(&self, rule: &str) -> Result<Box<dyn Posterior>> {
         let Some(found) = Rule::ALL.into_iter().find(|other| other.name() == rule) else {
-            let names = self.rules();
-            let hint = match nearest(rule, names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the rules are {}", names.join(", ")),
-            };
+            let hint = hint(rule, &self.rules(), "the rules are");
             return Err(Error::Usage(format!("no aggregation `{rule}`; {hint}")));
         };
         if self.experts.model().parts.shards().is_some() {

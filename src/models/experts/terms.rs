@@ -6,25 +6,16 @@ use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
 use super::conditioned::Conditioned;
 use super::expert::{Dependence, Expert, Mean};
+use crate::distributed::Data;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
-use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::parts::Data;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
 /// The number of rows at which the experts' means are computed at once.
 const ROWS: usize = 4096;
-
-fn likelihood(shared: &Shared) -> &Gaussian {
-    match shared {
-        Shared::Exact(model) => &model.likelihood,
-        Shared::Sparse(model) => &model.likelihood,
-    }
-}
 
 /// c_i = w_iᵀk(X_i, x) and C_ij = w_iᵀ(K_ij + δ_ij Σ_i) w_j at `t` points, row-major `x [t, d]`.
 ///
@@ -40,7 +31,7 @@ pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariance
         let points = scope.matrix(x, t, d);
         experts.with(expert, |local| {
             let Dependence { weights, cross } = local.dependence(&scope, model.prior(), &points)?;
-            Ok((weights, cross, local.noise(&scope, likelihood(&model.shared))?))
+            Ok((weights, cross, local.data().noise(&scope, model.shared.likelihood())?))
         })
     };
     let all: Vec<(Vec<f64>, Vec<f64>, Vec<f64>)> = threads::apart(model.len(), of_expert)?;
@@ -80,15 +71,9 @@ pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariance
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The sums over some rows of the data for the system of the weights, and the experts' inner products ⟨f_i, f_j⟩_H,
-/// row-major `[M, M]`.
-pub(super) struct Sums {
-    pub(super) system: WeightSystem,
-    pub(super) inner: Vec<f64>,
-}
-
-/// The sums over `rows` of the data. If `whitened`, each row is divided by the standard deviation of its noise.
-pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<Sums> {
+/// The sums over rows for the system of the weights, and the experts' inner products ⟨f_i, f_j⟩_H, row-major `[M, M]`.
+/// If `whitened`, each row is divided by the standard deviation of its noise.
+pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<(WeightSystem, Vec<f64>)> {
     let model = experts.model();
     let prior = model.prior();
     let means: Vec<Mean> = threads::apart(model.len(), |expert| experts.with(expert, Expert::mean))?;
@@ -101,21 +86,15 @@ pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<
         let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
         let mut residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
         if whitened {
-            let roots = roots(&scope, likelihood(&model.shared), &rows)?;
+            let noise = rows.noise(&scope, model.shared.likelihood())?;
+            let roots: Vec<f64> = noise.into_iter().map(|noise| 1.0 / noise.sqrt()).collect();
             for row in f.chunks_exact_mut(y.len()).chain([&mut residual[..]]) {
                 row.iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
             }
         }
         system.add(&f, &residual)?;
     }
-    Ok(Sums { system, inner: inner(experts, &means)? })
-}
-
-/// 1/σ of each row's noise `[n]`.
-fn roots(scope: &Scope, likelihood: &Gaussian, rows: &Observations) -> Result<Vec<f64>> {
-    let known = rows.auxiliary.as_ref().map(|values| scope.vector(values));
-    let noise = to_f64(likelihood.variances(scope, rows.n(), known.as_ref()))?;
-    Ok(noise.into_iter().map(|noise| 1.0 / noise.sqrt()).collect())
+    Ok((system, inner(experts, &means)?))
 }
 
 /// f_i − m at `x`, row-major `[M, rows]`.

@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use burn::tensor::Tensor;
 
 use crate::device::Compute;
+use crate::distributed::Spread;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::fit;
 use crate::models::minibatch::{Minibatches, Rows, SumOverRows};
-use crate::models::parts::batches::Spread;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::{Batch, Model, Observations};
@@ -137,7 +137,7 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     }
 
     /// The sums over rows through which alone the data enter the objective, if there are such. Then the model can be
-    /// [computed from parts](crate::models::parts) of the rows.
+    /// [computed from parts](crate::distributed::parts) of the rows.
     ///
     /// # Errors
     /// What the sums report; [`Usage`](crate::Error::Usage) for other models.

@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 
 use super::gp_model::GpModel;
 use crate::advice::Advice;
+use crate::distributed::{FileRows, Ranks, Shards};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::models::Observations;
 use crate::models::inducing::{self, Choice};
-use crate::models::parts::{Crew, Shards, SharedRows};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
-use crate::models::training::batches::Minibatches;
+use crate::models::training::batches::{Minibatches, Rows};
 use crate::params::{self, Parameter};
 use crate::train::TrainConfig;
 
@@ -42,11 +42,11 @@ pub struct Context<'a> {
     /// Seed of all random choices.
     pub seed: u64,
     /// All rows, if every process reads its own and `data` are a sample of them.
-    pub source: Option<&'a Arc<dyn SharedRows>>,
+    pub source: Option<&'a Arc<FileRows>>,
     /// The rows of experts that stay where the experts are.
     pub shards: Option<&'a Arc<Shards>>,
     /// The processes of a job that this one leads.
-    pub crew: Option<&'a Arc<dyn Crew>>,
+    pub crew: Option<&'a Arc<Ranks>>,
     /// What was saved of the model, if it is rebuilt.
     pub saved: Option<Saved<'a>>,
 }
@@ -184,7 +184,7 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     /// Whether rows may stay distributed, each part on its rank.
     const APART: bool = false;
 
-    /// Full-batch training that can read rows from a [source](SharedRows); each process loads only its part.
+    /// Full-batch training that can read rows from a [file](FileRows); each process loads only its part.
     const READS: bool = false;
 }
 

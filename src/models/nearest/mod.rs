@@ -28,7 +28,7 @@ use crate::models::posterior::{Posterior, VARIANCE_FLOOR};
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
 use crate::products::{self, Neighbours};
-use crate::scope::{Scope, to_f64};
+use crate::scope::Scope;
 use crate::train::{Observer, Outcome};
 
 /// A GP with Gaussian noise that predicts each row from its nearest rows.
@@ -135,10 +135,8 @@ impl Model for NearestGp {
     /// Rows outside of the batch are not known: neighbours are rows of the batch.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let (n, d) = (batch.y.dims()[0], batch.x.dims()[1]);
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let rows = Observations::unchecked(to_f64(batch.x.clone())?, d, to_f64(batch.y.clone())?, auxiliary);
-        let near = self.others(scope.compute(), &rows, &(0..n).collect::<Vec<_>>())?;
+        let rows = batch.rows()?;
+        let near = self.others(scope.compute(), &rows, &(0..rows.n()).collect::<Vec<_>>())?;
         self.loss(scope, batch, &near)
     }
 

@@ -101,7 +101,7 @@ impl Posterior for NearestPosterior {
         let (scope, n) = (Scope::new(self.compute)?, self.data.n());
         let batch = self.data.batch(&scope);
         let residuals = to_f64(batch.y.clone() - prior.mean.at(&scope, &batch.x)?)?;
-        let noise = to_f64(likelihood.variances(&scope, n, batch.auxiliary.as_ref()))?;
+        let noise = self.data.noise(&scope, likelihood)?;
         let mut arrays = BTreeMap::new();
         let mut keep = |name: &str, values: Vec<f64>| serving::keep(&mut arrays, name, values);
         let (means, noise) = (keep("means", residuals), Some(keep("noise", noise)));

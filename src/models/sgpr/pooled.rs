@@ -4,7 +4,7 @@
 //! r and a number. The sums of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference
 //! in sparse Gaussian process regression and latent variable models*). So this is exactly the model of all rows, at the
 //! cost of one part for each process: m² + m + 1 numbers come from each, and as many go back for the gradient. If the
-//! rows are those of a source, each process holds only the rows of its parts in memory.
+//! rows are those of a file, each process holds only the rows of its parts in memory.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use burn::tensor::Tensor;
 
 use super::{Sgpr, SgprOptions};
 use crate::device::Compute;
+use crate::distributed::{Data, FileRows, OfParts, Parts, Question, Ranks, tree, whole};
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::linalg::collapsed;
 use crate::models::blueprint::Blueprint;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::Minibatches;
-use crate::models::parts::{Crew, Data, OfParts, Parts, Question, SharedRows, tree, whole};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::{Batch, Model, Observations};
@@ -28,7 +28,7 @@ use crate::train::{Observer, Outcome};
 /// The largest number of parts of the rows.
 const PARTS: usize = 16;
 
-/// A sparse model whose rows are those of a source, or belong to several processes.
+/// A sparse model whose rows are those of a file, or belong to several processes.
 #[derive(Debug, Clone)]
 pub struct Pooled {
     model: Sgpr,
@@ -38,23 +38,22 @@ pub struct Pooled {
 impl Pooled {
     /// Makes a model of `n` rows in this process.
     pub fn new(model: Sgpr, n: usize) -> Self {
-        let count = tree::count(n, PARTS);
-        let rows: Vec<Vec<usize>> = (0..count).map(|part| tree::rows(n, part, count).collect()).collect();
+        let rows = tree::split(n, PARTS);
         let labels = rows.iter().map(|rows| format!("{} of the rows from row {} on", rows.len(), rows[0] + 1));
         let labels = labels.collect();
         Self { model, parts: Parts::new(rows, labels, 0) }
     }
 
     /// The same model over the processes of a job that this one leads.
-    pub fn over(self, crew: Option<Arc<dyn Crew>>) -> Self {
+    pub fn over(self, crew: Option<Arc<Ranks>>) -> Self {
         Self { parts: self.parts.over(crew), ..self }
     }
 
-    /// Returns the same model on rows of a source. Every process reads the rows of its parts.
+    /// Returns the same model on rows of a file. Every process reads the rows of its parts.
     ///
     /// # Errors
     /// Errors of reading.
-    pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
+    pub fn reading(self, source: Arc<FileRows>) -> Result<Self> {
         Ok(Self { parts: self.parts.reading(source)?, ..self })
     }
 

@@ -88,25 +88,13 @@ impl Basis {
     /// Splits a matrix with a row for each feature into the parts of the grids.
     pub fn split<'a>(&self, mut all: &'a mut [f64]) -> Vec<&'a mut [f64]> {
         let columns = all.len() / self.total();
-        let mut parts = Vec::with_capacity(self.members.len());
-        for members in &self.members {
-            let (own, rest) = all.split_at_mut(members.len() * columns);
-            parts.push(own);
-            all = rest;
-        }
-        parts
+        self.members.iter().filter_map(|members| all.split_off_mut(..members.len() * columns)).collect()
     }
 
     /// As [`split`](Self::split), but read-only.
     pub fn parts<'a>(&self, mut all: &'a [f64]) -> Vec<&'a [f64]> {
         let columns = all.len() / self.total();
-        let mut parts = Vec::with_capacity(self.members.len());
-        for members in &self.members {
-            let (own, rest) = all.split_at(members.len() * columns);
-            parts.push(own);
-            all = rest;
-        }
-        parts
+        self.members.iter().filter_map(|members| all.split_off(..members.len() * columns)).collect()
     }
 
     pub fn tensor(&self, scope: &Scope, x: &[f64]) -> Tensor<2> {

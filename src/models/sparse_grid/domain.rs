@@ -16,12 +16,8 @@ const ROUNDING: f64 = 1e-9;
 impl Domain {
     /// The box of the data; a constant column has a width of 1.
     pub fn of(data: &Observations) -> Self {
-        let ends = |column: usize| {
-            let values = || data.x[column..].iter().step_by(data.d).copied();
-            let [low, high] = [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)];
-            if low < high { [low, high] } else { [low - 0.5, high + 0.5] }
-        };
-        Self { ends: (0..data.d).map(ends).collect() }
+        let wide = |[low, high]: [f64; 2]| if low < high { [low, high] } else { [low - 0.5, high + 0.5] };
+        Self { ends: data.ranges().into_iter().map(wide).collect() }
     }
 
     /// The unit cube of `d` inputs.

@@ -57,26 +57,21 @@ pub struct SparseGridPosterior {
 /// The linear system of the optimal coefficients, in units of the noise.
 #[derive(Debug, Clone)]
 struct System {
-    /// A `[b, b]`.
-    matrix: Vec<f64>,
-    /// b `[b]`.
-    moments: Vec<f64>,
+    /// A `[b, b]`, which includes the inner products, and b `[b]`.
+    sums: WeightSystem,
     optimal: Weights,
     /// c `[b]`, the coefficients of the combination in use.
     coefficients: Vec<f64>,
 }
 
 impl System {
-    fn new(matrix: Vec<f64>, moments: Vec<f64>, grids: &Grids, combination: Combination) -> Result<Self> {
-        // The matrix already includes the inner products.
-        let (system, none) = (WeightSystem { products: matrix, moments }, vec![0.0; grids.all.len().pow(2)]);
-        let optimal = system.solve(Form::Normal, &none, 1.0)?;
+    fn new(sums: WeightSystem, grids: &Grids, combination: Combination) -> Result<Self> {
+        let optimal = sums.solve(Form::Normal, &vec![0.0; grids.all.len().pow(2)], 1.0)?;
         let coefficients = match combination {
             Combination::Ct => grids.all.iter().map(|grid| grid.technique).collect(),
             _ => optimal.beta.clone(),
         };
-        let WeightSystem { products: matrix, moments } = system;
-        Ok(Self { matrix, moments, optimal, coefficients })
+        Ok(Self { sums, optimal, coefficients })
     }
 }
 
@@ -92,8 +87,8 @@ impl SparseGridPosterior {
             let f = threads::map(values.into_par_iter(), |(part, features)| part.values(features)).concat();
             system.add(&f, &rows.targets[panel])?;
         }
-        let matrix = system.matrix(&basis.inner(&parts)?, 1.0);
-        let system = System::new(matrix, system.moments, model.grids(), model.options.combination)?;
+        system.products = system.matrix(&basis.inner(&parts)?, 1.0);
+        let system = System::new(system, model.grids(), model.options.combination)?;
         Ok(Self::of(model, (basis, rows, parts), system, OnceLock::new()))
     }
 
@@ -125,7 +120,7 @@ impl SparseGridPosterior {
             })
         };
         let sums = take(SUMS, sizes.iter().map(|m| m * (m + 1)).sum())?;
-        let (matrix, moments) = (take(MATRIX, b * b)?, take(MOMENTS, b)?);
+        let sums_of_values = WeightSystem { products: take(MATRIX, b * b)?, moments: take(MOMENTS, b)? };
         let errors = take(ERRORS, total * total)?.into();
         let (mut rest, mut parts) = (&sums[..], Vec::new());
         for m in sizes {
@@ -134,19 +129,13 @@ impl SparseGridPosterior {
             parts.push(PartialModel::new(square.to_vec(), projected.to_vec())?);
             rest = others;
         }
-        let system = System::new(matrix, moments, model.grids(), model.options.combination)?;
+        let system = System::new(sums_of_values, model.grids(), model.options.combination)?;
         Ok(Self::of(model, (basis, rows, parts), system, errors))
     }
 
     /// A K̂ Aᵀ.
     fn errors(&self) -> Result<&[f64]> {
-        match self.errors.get() {
-            Some(known) => Ok(known),
-            None => {
-                let errors = errors::products_of_rows(&self.basis, &self.rows)?;
-                Ok(self.errors.get_or_init(|| errors))
-            }
-        }
+        posterior::once(&self.errors, || errors::products_of_rows(&self.basis, &self.rows)).map(Vec::as_slice)
     }
 
     /// The coefficients c of the grids.
@@ -162,14 +151,14 @@ impl SparseGridPosterior {
     /// A `[b, b]` and b `[b]` of the optimal coefficients: the sums over rows of f_l f_k/σ_n² plus ⟨f_l, f_k⟩_H, and
     /// the sums of y f_l/σ_n².
     pub fn system(&self) -> (&[f64], &[f64]) {
-        (&self.system.matrix, &self.system.moments)
+        (&self.system.sums.products, &self.system.sums.moments)
     }
 
     /// J(c) − J(0) = cᵀA c − 2 bᵀc.
     pub fn loss(&self, coefficients: &[f64]) -> f64 {
         let row = |row: &[f64]| row.iter().zip(coefficients).map(|(a, c)| a * c).sum::<f64>();
-        let rows = self.system.matrix.chunks_exact(coefficients.len());
-        rows.zip(coefficients).zip(&self.system.moments).map(|((a, c), b)| c * (row(a) - 2.0 * b)).sum()
+        let rows = self.system.sums.products.chunks_exact(coefficients.len());
+        rows.zip(coefficients).zip(&self.system.sums.moments).map(|((a, c), b)| c * (row(a) - 2.0 * b)).sum()
     }
 
     /// The means of the partial models at rows `x`, less the prior's, row-major `[b, rows]`.
@@ -281,10 +270,6 @@ impl Posterior for SparseGridPosterior {
         Ok(Joint { mean, covariance })
     }
 
-    fn needs_data(&self) -> bool {
-        true
-    }
-
     fn saved(&self, factor: bool) -> Result<SavedPosterior> {
         let mut saved = SavedPosterior::default();
         if !factor {
@@ -297,8 +282,8 @@ impl Posterior for SparseGridPosterior {
             self.parts.iter().flat_map(|part| part.square.iter().chain(&part.projected)).copied().collect();
         let (b, length, total) = (self.parts.len(), sums.len(), self.basis.total());
         keep(SUMS, sums, vec![length]);
-        keep(MATRIX, self.system.matrix.clone(), vec![b, b]);
-        keep(MOMENTS, self.system.moments.clone(), vec![b]);
+        keep(MATRIX, self.system.sums.products.clone(), vec![b, b]);
+        keep(MOMENTS, self.system.sums.moments.clone(), vec![b]);
         keep(ERRORS, self.errors()?.to_vec(), vec![total, total]);
         Ok(saved)
     }

@@ -5,11 +5,10 @@ use std::time::Instant;
 use super::batches::{Minibatches, NaturalSums, Order, Rows, SumOverRows, some_rows};
 use super::fit::{add_priors, evaluate_for, groups, put_raw};
 use crate::device::Compute;
+use crate::distributed::{Drawn, Question, Spread};
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
 use crate::models::Held;
-use crate::models::parts::Question;
-use crate::models::parts::batches::{Drawn, Spread};
 use crate::scope::{Scope, scalar};
 use crate::train::{Evaluation, Group, Objective, Step};
 

@@ -67,7 +67,7 @@ const PLACED: [&str; 2] = ["actions", "inducing"];
 
 /// The free parameters that restarts leave at their start, with their learning rates: all for which `rate` gives a
 /// rate, and the placed ones, whose rate is then 1.
-pub(in crate::models) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
+pub(crate) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         let range = start..start + parameter.freedom();
@@ -122,7 +122,7 @@ pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
 }
 
 /// The negative log priors of all free parameters. Adds their derivatives to the gradient.
-pub(in crate::models) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
+pub(crate) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
     let (mut at, mut total) = (0, 0.0);
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         if let Some((value, slopes)) = parameter.neg_log_prior() {
@@ -163,11 +163,11 @@ pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, rows: &Observatio
 /// The relative jitter that the first evaluation of a run needed, once there was one. Later evaluations must not need
 /// more.
 #[derive(Debug, Default)]
-pub(in crate::models) struct JitterLimit(Option<f64>);
+pub(crate) struct JitterLimit(Option<f64>);
 
 impl JitterLimit {
     /// Refuses an evaluation that needed more, unless the model bears it.
-    pub(in crate::models) fn check(&mut self, jitter: f64, borne: bool) -> Result<()> {
+    pub(crate) fn check(&mut self, jitter: f64, borne: bool) -> Result<()> {
         // More jitter gives the objective of a model with more noise, so training must not move to this point.
         if jitter > *self.0.get_or_insert(jitter) && !borne {
             return Err(Error::NotFinite(format!(
@@ -178,12 +178,12 @@ impl JitterLimit {
     }
 
     /// Its state for a checkpoint.
-    pub(in crate::models) fn state(&self) -> Vec<f64> {
+    pub(crate) fn state(&self) -> Vec<f64> {
         self.0.into_iter().collect()
     }
 
     /// Restores it from a checkpoint.
-    pub(in crate::models) fn restore(&mut self, state: &[f64]) -> Result<()> {
+    pub(crate) fn restore(&mut self, state: &[f64]) -> Result<()> {
         if state.len() > 1 {
             return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
         }

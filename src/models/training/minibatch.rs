@@ -11,7 +11,6 @@ pub use super::batches::{Minibatches, NaturalSums, Rows, SumOverRows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::gp_model::Training;
-pub use crate::models::parts::SharedRows;
 use crate::train::{self, Objective, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
 
 /// Trains a model on minibatches of all rows.

@@ -97,9 +97,9 @@ pub fn aggregate(
         return Ok(Some(nearest(&local)));
     }
     Ok(Some(match rule {
-        Rule::Poe | Rule::Gpoe | Rule::GpoeEntropy | Rule::GpoeEntropyNormalised => poe::aggregate(rule, &local),
-        Rule::Bcm => poe::bcm(&local),
-        Rule::Rbcm => poe::rbcm(&local),
+        Rule::Poe | Rule::Gpoe | Rule::GpoeEntropy | Rule::GpoeEntropyNormalised | Rule::Bcm | Rule::Rbcm => {
+            poe::aggregate(rule, &local, None)
+        }
         Rule::Grbcm | Rule::Near => {
             let Some(augmented) = augmented else { return Err(missing(rule, "augmented experts")) };
             let communication = Experts::new("the communication expert", augmented.communication, prior)?;
@@ -110,7 +110,7 @@ pub fn aggregate(
                 return Ok(Some(nearest(&communication)));
             }
             let experts = Experts::new("augmented experts", augmented.experts, prior)?;
-            poe::grbcm(&communication, &experts, rule == Rule::Near)
+            poe::aggregate(rule, &experts, Some(&communication))
         }
         Rule::Nearest => nearest(&local),
         Rule::Npae | Rule::Weights | Rule::WeightsNoise => return Ok(None),

@@ -1,10 +1,24 @@
 //! Nested pointwise aggregation: the best linear predictor of f from the means of experts.
 
+use super::{Aggregated, Covariances, Experts};
 use crate::serving::dot;
 
 /// Smallest share of an expert's variance, given the experts before it, that still counts. Below it, C has only
 /// rounding errors left.
 const DEPENDENT: f64 = 1e-13;
+
+impl Aggregated {
+    /// The predictors of all rows.
+    #[doc(hidden)]
+    pub fn of_nested(experts: &Experts, rows: impl IntoIterator<Item = Nested>) -> Self {
+        let mut all = Self::of(experts.rows);
+        for (Nested { mean, explained, left_out }, prior) in rows.into_iter().zip(experts.prior) {
+            all.record.dependent += usize::from(left_out);
+            all.push(mean, prior - explained, *prior);
+        }
+        all
+    }
+}
 
 /// The best linear predictor at a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +38,8 @@ pub struct Nested {
 /// that add nothing new are left out (the same expert twice, or no data near). The result is the predictor of the
 /// remaining experts. Beside the factor it keeps, for each expert, the rest of its mean and of its covariance with f,
 /// given the experts before it.
-pub fn nested(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Nested {
-    let m = means.len();
+pub fn nested(experts: &Experts, covariances: &Covariances, row: usize) -> Nested {
+    let (m, among, prior) = (experts.count, covariances.among(row), experts.prior[row]);
     // An expert whose mean does not vary has no data near. It explains no more than ε² of the prior variance.
     let least = (f64::EPSILON * f64::EPSILON) * prior;
     let varies = |variance: f64| variance > least || variance.is_nan();
@@ -33,8 +47,9 @@ pub fn nested(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Neste
     let scale: Vec<f64> = known.iter().map(|i| 1.0 / among[i * m + i].sqrt()).collect();
     let count = known.len();
     let mut left = vec![1.0f64; count];
-    let mut mean: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| means[*i] * s).collect();
-    let mut with_f: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| with_f[*i] * s).collect();
+    let mut mean: Vec<f64> =
+        known.iter().zip(&scale).map(|(i, s)| experts.local.mean[*i * experts.rows + row] * s).collect();
+    let mut with_f: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| covariances.with_f(*i, row) * s).collect();
     // Rows of the factor, in the order of the experts. A column is added when an expert is taken.
     let mut factor = vec![0.0; count * count];
     let mut taken = vec![false; count];

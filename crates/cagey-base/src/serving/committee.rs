@@ -249,14 +249,7 @@ impl Experts {
         if let Some(beta) = &self.weights {
             return Ok(weighted(&local, beta, &found));
         }
-        let mut all = Aggregated::of(t);
-        for (row, prior) in prior.iter().enumerate() {
-            let of = |get: &dyn Fn(usize) -> f64| (0..count).map(get).collect::<Vec<f64>>();
-            let means = of(&|k| local.local.mean[k * t + row]);
-            let best = nested(found.among(row), &of(&|k| found.with_f(k, row)), &means, *prior);
-            all.push(best.mean, prior - best.explained, *prior);
-        }
-        Ok(all)
+        Ok(Aggregated::of_nested(&local, (0..t).map(|row| nested(&local, &found, row))))
     }
 
     /// What an expert with the rows of the communication expert says at rows where that expert's parts and solves are

@@ -46,14 +46,15 @@
 //! Sources: Deisenroth and Ng 2015 (PoE, gPoE, BCM, rBCM); Liu, Cai, Wang and Ong 2018 (grBCM); Rullière et al. 2018
 //! (NPAE); Chen and Tuo 2024 (*Aggregation models with optimal weights*).
 
-mod nested;
 mod weights;
 
-use cagey_base::aggregation::{self as base, Experts, missing, weighted};
+use cagey_base::aggregation::{self as base, Experts, missing, nested, weighted};
 pub use cagey_base::aggregation::{Aggregated, Augmented, Covariances, Form, LocalPredictions, Needs, Record, Rule};
+use rayon::prelude::*;
 pub use weights::{WeightSystem, Weights};
 
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// What is known about `t` test rows.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +88,9 @@ pub fn aggregate(rule: Rule, chunk: &Chunk) -> Result<Aggregated> {
     }
     let local = Experts::new("experts", chunk.local, chunk.prior)?;
     if rule == Rule::Npae {
-        return nested::aggregate(&local, covariances(rule, chunk, &local)?);
+        let found = covariances(rule, chunk, &local)?;
+        let rows = threads::map((0..local.rows).into_par_iter(), |row| nested(&local, found, row));
+        return Ok(Aggregated::of_nested(&local, rows));
     }
     let Some(weights) = chunk.weights else { return Err(missing(rule, "weights")) };
     if weights.len() != local.count {

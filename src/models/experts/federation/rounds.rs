@@ -4,14 +4,13 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::index;
 
-use super::Experts;
+use super::client::{Client, Round};
+use super::{Algorithm, Experts};
 use crate::device::Compute;
+use crate::distributed::{Question, whole};
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::gp_model::Training;
-use crate::models::parts::client::{Client, Round};
-use crate::models::parts::federation::Algorithm;
-use crate::models::parts::{Question, whole};
 use crate::params::Parameters;
 use crate::train::{self, Descent, Evaluation, Objective, Observer, Optimizer, Outcome, Schedule, Step, TrainConfig};
 
@@ -143,7 +142,11 @@ impl Objective for Rounds<'_> {
 ///
 /// # Errors
 /// As [`fit`](crate::models::fit::fit).
-pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+pub(in crate::models::experts) fn train(
+    experts: &mut Experts,
+    training: Training,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
     let Training { compute, data, config, .. } = training;
     if experts.federation.algorithm == Algorithm::Fact {
         return whole::train(experts, compute, data, config, observers);

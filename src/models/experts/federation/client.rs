@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
-use super::federation::{Algorithm, Federation};
+use super::{Algorithm, Federation};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::fit::add_priors;
@@ -32,32 +32,32 @@ pub struct Round {
 
 /// What a client keeps from one round to the next.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::models) struct Client {
+pub(super) struct Client {
     /// θ_i.
-    pub(in crate::models) x: Vec<f64>,
+    pub(super) x: Vec<f64>,
     /// ψ_i.
-    pub(in crate::models) dual: Vec<f64>,
+    pub(super) dual: Vec<f64>,
     /// The moments of its Adam.
-    pub(super) moments: AdamState,
+    moments: AdamState,
 }
 
 impl Client {
-    pub(in crate::models) fn new(x: &[f64]) -> Self {
+    pub(super) fn new(x: &[f64]) -> Self {
         Self { x: x.to_vec(), dual: vec![0.0; x.len()], moments: AdamState::new(x.len()) }
     }
 
     /// How many numbers [`write`](Self::write) makes for `dim` parameters.
-    pub(in crate::models) fn size(dim: usize) -> usize {
+    pub(super) fn size(dim: usize) -> usize {
         4 * dim + 1
     }
 
-    pub(in crate::models) fn write(&self, into: &mut Vec<f64>) {
+    pub(super) fn write(&self, into: &mut Vec<f64>) {
         into.extend(&self.x);
         into.extend(&self.dual);
         self.moments.write(into);
     }
 
-    pub(in crate::models) fn read(numbers: &[f64], dim: usize) -> Result<Self> {
+    pub(super) fn read(numbers: &[f64], dim: usize) -> Result<Self> {
         if numbers.len() != Self::size(dim) {
             let got = format!("{} numbers", numbers.len());
             return Err(Error::shape("saved state of a client", Self::size(dim).to_string(), got));
@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// The client after a round from z, and its loss at z.
-    pub(in crate::models) fn after(&self, round: &Round, z: &[f64], mut loss: LocalObjective) -> Result<(Self, f64)> {
+    fn after(&self, round: &Round, z: &[f64], mut loss: LocalObjective) -> Result<(Self, f64)> {
         let Round { federation, penalty, curvature, .. } = round;
         let mut next = self.clone();
         let rows = loss.rows;
@@ -96,6 +96,24 @@ impl Client {
             }
         }
     }
+}
+
+/// What a client answers: its loss at z, the count of its gradients, and its next state.
+///
+/// # Errors
+/// [`Error::Shape`] for a state of other numbers, and what the objective reports.
+pub(crate) fn answer(
+    round: &Round,
+    (model, compute, rows): (&dyn GpModel, Compute, &Observations),
+    z: &[f64],
+    state: &[f64],
+) -> Result<Vec<f64>> {
+    let (client, gradients) = (Client::read(state, z.len())?, Cell::new(0));
+    let local = LocalObjective::new(model, compute, rows, round.rows, &gradients)?;
+    let (next, loss) = client.after(round, z, local)?;
+    let mut made = vec![loss, gradients.get() as f64];
+    next.write(&mut made);
+    Ok(made)
 }
 
 /// ψᵀ(x − z) + ρ/2 ‖x − z‖² (Boyd et al. 2011, section 7.1).
@@ -154,7 +172,7 @@ fn descend(
 
 /// A part's objective with its share of the priors, as a function of the free parameters.
 #[derive(Debug)]
-pub(in crate::models) struct LocalObjective<'a> {
+struct LocalObjective<'a> {
     model: Box<dyn GpModel>,
     compute: Compute,
     batch: Batch,
@@ -168,7 +186,7 @@ pub(in crate::models) struct LocalObjective<'a> {
 
 impl<'a> LocalObjective<'a> {
     /// For rows of a part, where all parts together have `all` rows.
-    pub(in crate::models) fn new(
+    fn new(
         model: &dyn GpModel,
         compute: Compute,
         rows: &Observations,

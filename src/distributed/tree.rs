@@ -3,22 +3,24 @@
 
 use std::ops::Range;
 
+use super::parts::share;
 use crate::error::{Error, Result};
 
 /// The number of parts for so many rows, at most `most`. It is a power of two, so that the parts of each of 1, 2, 4, …
 /// processes are whole branches of the tree. No part is empty.
-pub(in crate::models) fn count(rows: usize, most: usize) -> usize {
+pub(super) fn count(rows: usize, most: usize) -> usize {
     most.min(1 << rows.max(1).ilog2())
 }
 
-/// The rows of a part.
-pub(in crate::models) fn rows(n: usize, part: usize, count: usize) -> Range<usize> {
-    n * part / count..n * (part + 1) / count
+/// The rows of each of at most `most` parts of `n` rows.
+pub(crate) fn split(n: usize, most: usize) -> Vec<Vec<usize>> {
+    let count = count(n, most);
+    (0..count).map(|part| share(n, part, count).collect()).collect()
 }
 
 /// Adds the sums of neighbours that form one branch of the tree, until no such neighbours are left. A branch is written
 /// as its first part, the part after its last, and its sums.
-pub(in crate::models) fn merged(branches: impl IntoIterator<Item = (Range<usize>, Vec<f64>)>) -> Vec<Vec<f64>> {
+pub(super) fn merged(branches: impl IntoIterator<Item = (Range<usize>, Vec<f64>)>) -> Vec<Vec<f64>> {
     let mut done: Vec<(Range<usize>, Vec<f64>)> = Vec::new();
     for (mut range, mut sums) in branches {
         while let Some((before, mut first)) = done.pop_if(|(before, _)| {
@@ -37,7 +39,7 @@ pub(in crate::models) fn merged(branches: impl IntoIterator<Item = (Range<usize>
 ///
 /// # Errors
 /// [`Error::Shape`] for another count of numbers, or if a part is missing.
-pub(in crate::models) fn total(branches: Vec<Vec<f64>>, len: usize) -> Result<Vec<f64>> {
+pub(super) fn total(branches: Vec<Vec<f64>>, len: usize) -> Result<Vec<f64>> {
     let read = branches.into_iter().filter(|branch| branch.len() >= 2).map(|mut branch| {
         let sums = branch.split_off(2);
         (branch[0] as usize..branch[1] as usize, sums)

@@ -17,8 +17,14 @@
 //! For the trainer a round is one evaluation of an ordinary objective whose gradient leads to the next z. Observers,
 //! checkpoints, time limits and early stopping work as in every training.
 
+pub(crate) mod client;
+mod rounds;
+
+pub use rounds::Rounds;
+pub(super) use rounds::train;
 use serde::{Deserialize, Serialize};
 
+use super::Experts;
 use crate::error::{Error, Result};
 use crate::train::{self, Optimizer, TrainConfig};
 

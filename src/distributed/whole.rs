@@ -1,12 +1,14 @@
-//! Objectives over all rows for the trainer. No tensor holds all these rows.
+//! Models made of parts of the rows, and their objectives for the trainer. No tensor holds all rows.
 
 use std::time::Instant;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::question::{Question, Work};
-use super::rows::Data;
-use super::{Parts, tree};
+use super::batches::Drawn;
+use super::parts::Parts;
+use super::question::Question;
+use super::rows::{Data, FileRows};
+use super::tree;
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
@@ -16,7 +18,7 @@ use crate::models::fit::{JitterLimit, add_priors, groups};
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Observations};
 use crate::params::Parameters;
-use crate::scope::{Scope, to_f64};
+use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
 
 /// A model made of parts of the rows.
@@ -40,47 +42,87 @@ pub trait OfParts: GpModel {
     /// # Errors
     /// As [`objective`](crate::models::Model::objective).
     fn objective_over(&self, scope: &Scope, data: Data) -> Result<Tensor<1>>;
+
+    /// What questions about all parts are about.
+    fn work<'a>(&'a self, data: Data<'a>, compute: Compute) -> Work<'a> {
+        let mut blueprint = self.blueprint(data.d());
+        // Each question brings the values.
+        blueprint.parameters.iter_mut().for_each(|p| p.put_raw(&vec![0.0; p.len()]));
+        let rows = WorkRows::Parts { parts: self.parts(), common: self.common(), data };
+        Work { member: self.member(), blueprint, compute, rows }
+    }
+}
+
+/// What a question is about: all that processes need to hold or to know so that they can answer it.
+#[derive(Debug, Clone)]
+pub struct Work<'a> {
+    /// The model of each part.
+    pub member: &'a dyn GpModel,
+    /// How other processes build it.
+    pub blueprint: Blueprint,
+    /// Where to compute.
+    pub compute: Compute,
+    /// The rows.
+    pub rows: WorkRows<'a>,
+}
+
+/// The rows that a question is about.
+#[derive(Debug, Clone, Copy)]
+pub enum WorkRows<'a> {
+    /// All rows: every process holds those of its parts.
+    Parts {
+        /// The rows of each part.
+        parts: &'a Parts,
+        /// The rows that every process needs beside those of its parts, ascending.
+        common: &'a [usize],
+        /// Where the rows are.
+        data: Data<'a>,
+    },
+    /// Those of a minibatch, which come with the question.
+    Batch {
+        /// The batch.
+        drawn: &'a Drawn,
+        /// The rows, if every process reads its own.
+        source: Option<&'a FileRows>,
+        /// How many rows of the data each row of a part stands for.
+        scale: f64,
+    },
 }
 
 /// The answers of all parts to a question, in their order. `own` gives those of this process's parts.
-pub(in crate::models) fn ask_with(
+pub(crate) fn ask_with(
     of: &dyn OfParts,
     (data, compute): (Data, Compute),
     question: &Question,
     numbers: &[Vec<f64>],
-    own: &mut dyn FnMut() -> Result<Vec<Vec<f64>>>,
+    own: impl FnOnce() -> Result<Vec<Vec<f64>>>,
 ) -> Result<Vec<Vec<f64>>> {
     of.parts().check(data)?;
-    match &of.parts().crew {
-        Some(crew) => crew.ask(Work::Parts { of, data, compute }, question, numbers, own),
+    match of.parts().crew() {
+        Some(crew) => crew.ask(&of.work(data, compute), question, numbers, own),
         None => own(),
     }
 }
 
 /// The answers of all parts to a question, in their order.
-pub(in crate::models) fn ask(
+pub(crate) fn ask(
     of: &dyn OfParts,
     (data, compute): (Data, Compute),
     question: &Question,
     numbers: &[Vec<f64>],
 ) -> Result<Vec<Vec<f64>>> {
-    let mut own = || of.parts().own_answers(of.member(), (data, compute), question, numbers);
-    ask_with(of, (data, compute), question, numbers, &mut own)
+    let own = || of.parts().own_answers(of.member(), (data, compute), question, numbers, 1.0);
+    ask_with(of, (data, compute), question, numbers, own)
 }
 
 /// The total of `len` numbers over all parts.
-pub(in crate::models) fn total(
-    of: &dyn OfParts,
-    of_data: (Data, Compute),
-    question: &Question,
-    len: usize,
-) -> Result<Vec<f64>> {
+pub(crate) fn total(of: &dyn OfParts, of_data: (Data, Compute), question: &Question, len: usize) -> Result<Vec<f64>> {
     tree::total(ask(of, of_data, question, &[])?, len)
 }
 
 /// The sum of the answers of all parts about an objective: the objective and its slopes. Adds in the order of the
 /// parts, so that the sum does not depend on which process has which part.
-pub(in crate::models) fn sum(
+pub(crate) fn sum(
     of: &dyn OfParts,
     of_data: (Data, Compute),
     question: &Question,
@@ -105,12 +147,7 @@ pub(in crate::models) fn sum(
 
 /// A function that is linear in the internal values of the free parameters, with this value and these slopes at the
 /// present ones.
-pub(in crate::models) fn linear(
-    scope: &Scope,
-    parameters: &(impl Parameters + ?Sized),
-    value: f64,
-    slopes: &[f64],
-) -> Tensor<1> {
+pub(crate) fn linear(scope: &Scope, parameters: &(impl Parameters + ?Sized), value: f64, slopes: &[f64]) -> Tensor<1> {
     let mut rest = slopes;
     let value = upload(TensorData::from([value]), scope.device(), scope.wide());
     let free = parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
@@ -125,13 +162,11 @@ pub(in crate::models) fn linear(
 }
 
 /// The objective of a model of parts on its own rows, or on the rows of the batch if it has none.
-pub(in crate::models) fn over(model: &dyn OfParts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+pub(crate) fn over(model: &dyn OfParts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
     if let Some(data) = model.parts().own_rows() {
         return model.objective_over(scope, data);
     }
-    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-    let rows = Observations::new(to_f64(batch.x.clone())?, batch.x.dims()[1], to_f64(batch.y.clone())?, auxiliary)?;
-    model.objective_over(scope, Data::Memory(&rows))
+    model.objective_over(scope, Data::Memory(&batch.rows()?))
 }
 
 /// An objective plus the negative log priors of the parameters, as a function of the free raw values.
@@ -146,7 +181,7 @@ struct Whole<'a, M> {
 ///
 /// # Errors
 /// Errors of a part.
-pub(in crate::models) fn evaluate(model: &impl OfParts, compute: Compute, data: &Observations) -> Result<Evaluation> {
+pub(crate) fn evaluate(model: &impl OfParts, compute: Compute, data: &Observations) -> Result<Evaluation> {
     let data = model.parts().seen(data);
     let scope = Scope::training(compute)?.with_budget(model.budget(data.n(), compute.precision));
     let loss = model.objective_over(&scope, data)?;
@@ -159,7 +194,7 @@ pub(in crate::models) fn evaluate(model: &impl OfParts, compute: Compute, data: 
 ///
 /// # Errors
 /// As [`evaluate`].
-pub(in crate::models) fn seconds(model: &impl OfParts, compute: Compute, data: &Observations) -> Result<f64> {
+pub(crate) fn seconds(model: &impl OfParts, compute: Compute, data: &Observations) -> Result<f64> {
     let start = Instant::now();
     evaluate(model, compute, data)?;
     Ok(start.elapsed().as_secs_f64())
@@ -169,7 +204,7 @@ pub(in crate::models) fn seconds(model: &impl OfParts, compute: Compute, data: &
 ///
 /// # Errors
 /// As [`fit`](crate::models::fit::fit).
-pub(in crate::models) fn train(
+pub(crate) fn train(
     model: &mut (impl OfParts + Clone),
     compute: Compute,
     data: &Observations,

@@ -1,19 +1,11 @@
-//! Questions about parts of the rows, and who answers them.
-
-use std::cell::Cell;
-use std::fmt::Debug;
+//! Questions about parts of the rows, and what a part answers.
 
 use serde::{Deserialize, Serialize};
 
-use super::batches::Drawn;
-use super::client::{Client, LocalObjective, Round};
-use super::rows::Data;
-use super::rows::SharedRows;
-use super::whole::OfParts;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
-use crate::models::blueprint::Blueprint;
+use crate::models::experts::client::{self, Round};
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Observations};
 use crate::scope::{Scope, scalar, to_f64};
@@ -71,60 +63,6 @@ impl Question {
     }
 }
 
-/// What a question is about: all that processes need to hold or to know so that they can answer it.
-#[derive(Debug, Clone, Copy)]
-pub enum Work<'a> {
-    /// Parts of all rows.
-    Parts {
-        /// The model of parts.
-        of: &'a dyn OfParts,
-        /// Where the rows are.
-        data: Data<'a>,
-        /// Where to compute.
-        compute: Compute,
-    },
-    /// Parts of a minibatch.
-    Batch {
-        /// The model.
-        model: &'a dyn GpModel,
-        /// How other processes build it.
-        blueprint: &'a Blueprint,
-        /// The rows, if every process reads its own.
-        source: Option<&'a dyn SharedRows>,
-        /// The batch.
-        drawn: &'a Drawn,
-        /// Where to compute.
-        compute: Compute,
-    },
-}
-
-/// This process's answers.
-pub type Own<'a> = &'a mut dyn FnMut() -> Result<Vec<Vec<f64>>>;
-
-/// The processes of a job that this one leads.
-pub trait Crew: Debug + Send + Sync {
-    /// The number of processes, this one included.
-    fn size(&self) -> usize;
-
-    /// The answers of all processes, by rank. `own` gives those of this one.
-    ///
-    /// # Errors
-    /// The error of the first process that fails, with its rank.
-    fn ask(&self, work: Work, question: &Question, numbers: &[Vec<f64>], own: Own) -> Result<Vec<Vec<f64>>>;
-
-    /// Has every process read its share of these tables in the described way, and returns a summary of each table.
-    /// `own` gives those of this process.
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
-    fn open(
-        &self,
-        paths: &[String],
-        reading: &serde_json::Value,
-        own: &mut dyn FnMut() -> Result<Vec<serde_json::Value>>,
-    ) -> Result<Vec<serde_json::Value>>;
-}
-
 /// What a part answers: `rows`, each of which stands for `scale` rows. Of the numbers of all parts, its own are at the
 /// place `at`.
 pub(super) fn answer(
@@ -171,17 +109,10 @@ pub(super) fn answer(
             let Some(model) = model.sum_over_rows() else { return Err(unknown("natural gradients")) };
             model.natural_sums(compute, &batch(&scope(false)?))?.numbers()
         }
-        Question::Round { round, .. } => {
-            let (Some(z), Some(state)) = (numbers.first(), numbers.get(at + 1)) else {
-                return Err(unknown("clients without a state"));
-            };
-            let (client, gradients) = (Client::read(state, z.len())?, Cell::new(0));
-            let local = LocalObjective::new(model, compute, rows, round.rows, &gradients)?;
-            let (next, loss) = client.after(round, z, local)?;
-            let mut made = vec![loss, gradients.get() as f64];
-            next.write(&mut made);
-            Ok(made)
-        }
+        Question::Round { round, .. } => match (numbers.first(), numbers.get(at + 1)) {
+            (Some(z), Some(state)) => client::answer(round, (model, compute, rows), z, state),
+            _ => Err(unknown("clients without a state")),
+        },
         Question::Predict { .. } => Err(unknown("predictions before its parts are conditioned")),
     }
 }
