@@ -7,9 +7,9 @@ use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
+use super::notation::exchanged;
 use super::options::Header;
 use super::table::{IsHeader, Layout, Table, positional_names};
-use crate::data::notation::exchanged;
 use crate::{Error, Result};
 
 /// An open CSV or TSV file.
