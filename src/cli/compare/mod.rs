@@ -17,8 +17,7 @@ use serde_json::Value;
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
-use super::model::ModelOptions;
-use super::model::kinds::{self, KindGroups};
+use super::model::{ModelOptions, kinds};
 use super::training::TrainOptions;
 use super::{memory, output, report, scoring, settings};
 use baseline::Baseline;
@@ -27,10 +26,7 @@ use folds::Folds;
 
 /// Fit several models or kernels to the same rows and compare their scores
 #[derive(Debug, Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = examples()
-)]
+#[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Compare {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
     data: PathBuf,
@@ -58,8 +54,6 @@ pub struct Compare {
     splitting: Splitting,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
-    #[command(flatten)]
-    _kinds: KindGroups,
 }
 
 fn examples() -> String {
@@ -136,7 +130,7 @@ impl Compare {
         for options in &all {
             let plan = self.plan(options, &task, &splits[0])?;
             for split in &splits {
-                plan.check(&data.subset(&split.test)).map_err(in_table(&self.data))?;
+                plan.check(&data.subset(&split.test)).map_err(in_table(Some(&self.data)))?;
             }
             plans.push(plan);
         }

@@ -15,8 +15,7 @@ use clap::Args;
 use crate::cli::columns::Columns;
 use crate::cli::data::{Reading, Splitting, in_table};
 use crate::cli::interrupt::{self, Told, Watch};
-use crate::cli::model::kinds::KindGroups;
-use crate::cli::model::{ModelOptions, device};
+use crate::cli::model::{ModelOptions, device, kinds};
 use crate::cli::saved::members_json;
 use crate::cli::scoring::HeldOut;
 use crate::cli::training::{SavingOptions, TrainOptions};
@@ -27,10 +26,7 @@ pub use prepare::Prepared;
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = examples()
-)]
+#[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet, or a file that --rows-file made; `-` for standard input
     #[arg(required_unless_present = "shards")]
@@ -68,8 +64,6 @@ pub struct Fit {
     training: TrainOptions,
     #[command(flatten, next_help_heading = "Training")]
     saving: SavingOptions,
-    #[command(flatten)]
-    _kinds: KindGroups,
 }
 
 fn examples() -> String {
@@ -171,11 +165,7 @@ impl Fit {
 
     /// Puts the name of the table in front of an error about its rows.
     fn in_table(&self) -> impl Fn(Error) -> Error {
-        let named = self.data.as_deref().map(in_table);
-        move |error| match &named {
-            Some(named) => named(error),
-            None => error,
-        }
+        in_table(self.data.as_deref())
     }
 
     fn check_outputs(&self) -> Result<()> {

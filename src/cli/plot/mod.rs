@@ -8,13 +8,13 @@ mod surface;
 
 use std::path::{Path, PathBuf};
 
-use cagey::data::{Dataset, ReadOptions};
+use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::data::{Reading, Splitting, in_table};
+use super::data::{Reading, Splitting, in_table, read};
 use super::output;
 use super::report;
 use super::saved::Saved;
@@ -98,10 +98,10 @@ impl Plot {
         output::check_figure(&self.output, &inputs)?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let data = match &self.data {
-            Some(path) => Some(
-                self.splitting
-                    .scored(&fitted.schema, self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?,
-            ),
+            Some(path) => {
+                let data = read(path, &fitted.schema, true, &self.reading.options())?;
+                Some(self.splitting.scored(&fitted.schema, data)?)
+            }
             None => self.splitting.refuse().map(|()| None)?,
         };
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
@@ -109,11 +109,8 @@ impl Plot {
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
         let series = self.series.as_ref().map(|name| series::number(&fitted, name)).transpose()?;
         let grid = Grid { points: self.points, horizon: self.horizon, series };
-        let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output);
-        match &self.data {
-            Some(path) => drawn.map_err(in_table(path)),
-            None => drawn,
-        }
+        draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output)
+            .map_err(in_table(self.data.as_deref()))
     }
 }
 

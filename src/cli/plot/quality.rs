@@ -8,10 +8,8 @@ use cagey::metrics::{ReliabilityBin, calibration_curve, pit_curve, probability_t
 use cagey::plot::{Calibration, Figure, Frame, LearningCurve, Reliability, Run};
 use cagey::{Error, Result};
 
-use super::super::data::targets;
-
-/// Seed of the randomisation of counts.
-const SEED: u64 = 0;
+use crate::cli::data::targets;
+use crate::cli::scoring::{SEED, probabilities};
 
 /// Draws coverage against level; for classes, accuracy against confidence.
 pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Result<()> {
@@ -29,8 +27,7 @@ pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Resu
     let y = targets(data, fitted.target_transform())?;
     fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
-    let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
-    if let Some(probabilities) = probabilities {
+    if let Some(probabilities) = probabilities(&predictions) {
         let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
         let bins: Vec<_> = reliability(&codes, &probabilities)?.iter().map(ReliabilityBin::parts).collect();
         return Reliability { bins: &bins, frame: Frame::default() }.save(path);
