@@ -210,7 +210,7 @@ pub fn score_probabilities(y: &[f64], probabilities: &[Vec<f64>], labels: Vec<St
     Ok(RowScores { scored, rows, name: "log loss" })
 }
 
-/// The labels of a model's classes; their codes if the classes were numbers.
+/// The labels of a model's classes, in the order of their probabilities; their codes if the classes were numbers.
 pub fn class_labels(fitted: &Fitted, count: usize) -> Vec<String> {
     match &fitted.schema.classes {
         Some(classes) => classes.labels().to_vec(),

@@ -78,9 +78,7 @@ struct Task<'a> {
 impl Compare {
     /// Reads, fits all candidates, prints one table.
     pub fn run(self) -> Result<()> {
-        if let Some(figure) = &self.figure {
-            output::check_figure(figure, &[&self.data])?;
-        }
+        self.figure.iter().try_for_each(|figure| output::check_figure(figure, &[&self.data]))?;
         let (schema, data) = self.columns.read_grouped(&self.data, &self.reading, &self.model, self.folds.group())?;
         let mut candidates = Vec::new();
         let fitted = self.fit_all(&schema, &data, &mut [], &mut candidates);
@@ -88,10 +86,7 @@ impl Compare {
         let shown = fitted.is_ok() || !candidates.is_empty();
         let printed = if shown { self.print(&candidates, &schema.target) } else { Ok(()) };
         fitted.and(printed)?;
-        match &self.figure {
-            Some(figure) => draw(&candidates, figure),
-            None => Ok(()),
-        }
+        self.figure.iter().try_for_each(|figure| draw(&candidates, figure))
     }
 
     /// Fits all candidates to a table in memory and describes them as JSON.
@@ -123,7 +118,7 @@ impl Compare {
         let (models, kernels) = (asked(&self.models, &model.model), asked(&self.kernels, &model.kernel));
         let forecast = self.folds.is_rolling() && data.d - usize::from(schema.series().is_some()) == 1;
         let all = self.model.each(&models, &kernels);
-        ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
+        ModelOptions::check(&all, &likelihood, rows)?;
         // Reports what one of them cannot be fitted to before another is trained.
         let task = Task { schema, data, likelihood: &likelihood };
         let mut plans = Vec::new();
@@ -135,7 +130,7 @@ impl Compare {
             plans.push(plan);
         }
         let options: Vec<&dyn cagey::models::options::ModelOptions> = plans.iter().map(Plan::options).collect();
-        self.training.check(&options, splits[0].train.len())?;
+        self.training.check(&options, rows)?;
         if let Some(plan) = plans.first() {
             candidates.extend(
                 Baseline::of(plan, forecast).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)),

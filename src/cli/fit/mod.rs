@@ -5,7 +5,7 @@ mod prepare;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cagey::data::RowFile;
+use cagey::data::{Dataset, RowFile};
 use cagey::device::Transfers;
 use cagey::fitted::{Fitted, Plan};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
@@ -114,12 +114,7 @@ impl Fit {
                 None
             }
         });
-        let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
-        let mut left_out = Trust::or_warn(match apart {
-            // Intervals were fitted to these rows: other ones say more.
-            Some(apart) if held_out.is_none() => Trust::of(&fitted, &apart, "rows set apart"),
-            _ => Trust::of_training(&fitted, seen),
-        });
+        let mut left_out = left_out(&fitted, &mut held_out, apart.as_ref());
         if !interrupt::asked() {
             advise(&fitted, &mut held_out, &mut left_out, (max_time, began));
         }
@@ -220,6 +215,16 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         plan.shorter().iter().for_each(|advice| report::say(&settings::words(advice)));
     }
     Ok(())
+}
+
+/// Whether intervals hold for rows set `apart`, or else for the training rows.
+pub fn left_out(fitted: &Fitted, held_out: &mut Option<HeldOut>, apart: Option<&Dataset>) -> Trust {
+    let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
+    Trust::or_warn(match apart {
+        // Intervals were fitted to these rows: other ones say more.
+        Some(apart) if held_out.is_none() => Trust::of(fitted, apart, "rows set apart"),
+        _ => Trust::of_training(fitted, seen),
+    })
 }
 
 /// Looks for settings that predict better, in the time that a limit counted from `began` leaves.

@@ -114,7 +114,11 @@ impl Plot {
     }
 }
 
-/// Draws a model without a table, by the name of a kind.
+/// Draws what `cagey plot` draws of a model without a table into a file: `posterior`, `components`, `calibration`,
+/// `learning` or `parts`.
+///
+/// # Errors
+/// As the command.
 pub fn draw(fitted: &Fitted, kind: &str, path: &Path) -> Result<()> {
     let unknown = |_| Error::Usage(format!("--kind {kind}: there are {}", Kind::names().join(", ")));
     draw_kind(fitted, Kind::from_str(kind, false).map_err(unknown)?, (false, None, None), Grid::default(), path)
@@ -197,6 +201,11 @@ fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
         Support::Classes(2) => class_labels(fitted, 2).try_into().ok(),
         _ => None,
     }
+}
+
+/// The least and the greatest of numbers.
+fn span<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
+    numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
 fn evenly(low: f64, high: f64, points: usize) -> Vec<f64> {
