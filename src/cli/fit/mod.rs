@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::cli::columns::Columns;
 use crate::cli::data::{Reading, Splitting, in_table};
-use crate::cli::interrupt::{self, Told, Watch};
+use crate::cli::interrupt::{self, Watch};
 use crate::cli::model::{ModelOptions, device, kinds};
 use crate::cli::saved::members_json;
 use crate::cli::scoring::HeldOut;
@@ -88,8 +88,8 @@ impl Fit {
             Some(data) => self.prepare_in_memory(data)?,
         };
         let (mut progress, mut log) = ((!report::is_quiet()).then(Progress::new), self.log_every.map(Log::stderr));
-        let (mut watch, mut told) = (Watch::begin(), Told);
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch, &mut told];
+        let mut watch = Watch::begin();
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
@@ -107,13 +107,14 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let mut held_out = test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(self.in_table()) {
-            Ok(scores) => Some(scores),
-            Err(error) => {
-                report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
-                None
-            }
-        });
+        let mut held_out =
+            test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(in_table(self.data.as_deref())) {
+                Ok(scores) => Some(scores),
+                Err(error) => {
+                    report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
+                    None
+                }
+            });
         let mut left_out = left_out(&fitted, &mut held_out, apart.as_ref());
         if !interrupt::asked() {
             advise(&fitted, &mut held_out, &mut left_out, (max_time, began));
@@ -156,11 +157,6 @@ impl Fit {
     /// sample of the rows only.
     fn on_disk(&self, data: &Path) -> bool {
         self.rows_file.is_some() || RowFile::recognised(data)
-    }
-
-    /// Puts the name of the table in front of an error about its rows.
-    fn in_table(&self) -> impl Fn(Error) -> Error {
-        in_table(self.data.as_deref())
     }
 
     fn check_outputs(&self) -> Result<()> {

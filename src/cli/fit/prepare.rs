@@ -11,6 +11,7 @@ use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::Fit;
+use crate::cli::data::in_table;
 use crate::cli::model::{ModelOptions, kinds};
 use crate::cli::{columns, report, shards};
 
@@ -159,9 +160,10 @@ impl Fit {
         notes: Notes,
     ) -> Result<Prepared> {
         let began = Instant::now();
-        let plan = plan(settings, config.seed).map_err(self.in_table())?;
+        let in_table = in_table(self.data.as_deref());
+        let plan = plan(settings, config.seed).map_err(&in_table)?;
         if let Some(test) = &test {
-            plan.check(test).map_err(self.in_table())?;
+            plan.check(test).map_err(in_table)?;
         }
         Ok(Prepared { plan, config, began, test, notes })
     }

@@ -9,7 +9,6 @@ use cagey::fitted::structure::{is_dated, name_of_season};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
-use cagey::models::posterior::Marginals;
 use cagey::params::{Parameters, shown};
 use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d, Ticks};
 use cagey::{Error, Result};
@@ -146,8 +145,9 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
         TargetTransform::Log => format!("log({})", fitted.schema.target),
         TargetTransform::Log1p => format!("log(1 + {})", fitted.schema.target),
     };
-    let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
-    let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, variance.sqrt());
+    let (marginals, noise) = (fitted.posterior().predict(&axis.standardised)?, fitted.noise().unwrap_or(0.0));
+    // Known noise of rows has no meaning on a grid and is left out.
+    let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, (variance + noise).sqrt());
     let total: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(predict).collect();
     let total = curve(&axis.grid, &fitted.calibrated(total));
     let exact = fitted.exact("drawing components")?;
@@ -194,13 +194,6 @@ fn title(kernel: &Kernel, dated: bool) -> String {
 pub(super) fn name_of_time(fitted: &Fitted) -> String {
     let series = fitted.schema.series().map(|(_, column)| &column.name);
     fitted.input_names().into_iter().find(|name| Some(name) != series).unwrap_or_default()
-}
-
-/// Marginals of standardised targets on a grid; known noise of rows has no meaning there and is left out.
-fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
-    let noise = fitted.noise().unwrap_or(0.0);
-    marginals.variance.iter_mut().for_each(|v| *v += noise);
-    marginals
 }
 
 pub(super) fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {

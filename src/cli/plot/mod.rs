@@ -1,7 +1,6 @@
 //! `cagey plot`
 
 mod line;
-mod parts;
 mod quality;
 mod series;
 mod surface;
@@ -152,7 +151,7 @@ fn draw_kind(
             Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
         }
         (Kind::Parts, _) if given => Err(Error::Usage("parts are drawn of the model only; leave out the table".into())),
-        (Kind::Parts, _) => parts::draw(fitted, path),
+        (Kind::Parts, _) => quality::parts(fitted, path),
         (Kind::Learning, _) => quality::learning(fitted, path),
         (Kind::Calibration, _) => quality::calibration(fitted, scored, path),
         (Kind::Posterior, 1) if fitted.schema.series().is_some() && grid.series.is_none() => {

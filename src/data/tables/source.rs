@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::csv::{CsvTable, Form};
+use super::csv::CsvTable;
 use super::frame::Frame;
 use super::options::ReadOptions;
 use super::table::{IsHeader, Table};
@@ -91,8 +91,7 @@ pub(super) fn open(origin: &Origin, options: &ReadOptions, is_header: IsHeader) 
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
         _ => {
             let delimiter = options.delimiter.unwrap_or_else(|| delimiter(path, &head, options.decimal_comma));
-            let form = Form { delimiter, header: options.header, decimal_comma: options.decimal_comma };
-            return Ok(Box::new(CsvTable::open(reader, file, form, is_header)?));
+            return Ok(Box::new(CsvTable::open(reader, file, (delimiter, options), is_header)?));
         }
     };
     Err(Error::Data(format!("{file}: {problem}")))
