@@ -41,7 +41,7 @@ impl Aggregation {
         Ok(fitted)
     }
 
-    /// Passes every rule, and the model that predicts by it, to `take`. Prints what it costs to predict `rows` rows, and
+    /// Passes every rule, and the model that predicts by it, to `take`. Prints what predicting `rows` rows costs, and
     /// what the rule changed.
     pub fn each(fitted: &Fitted, rows: usize, mut take: impl FnMut(&str, &Fitted) -> Result<()>) -> Result<()> {
         for rule in fitted.aggregates()?.rules() {

@@ -115,7 +115,10 @@ impl Trust {
         }
         self.json["words"] = self.lines.clone().into();
         self.json["remedies"] = told().map(|one| json!(one.remedy)).collect();
-        let advice = |one: &Alternative| json!({ "options": options(one), "remedy": one.remedy, "gain": one.gain, "words": advice_in_words(one) });
+        let advice = |one: &Alternative| {
+            let (options, words) = (options(one), advice_in_words(one));
+            json!({ "options": options, "remedy": one.remedy, "gain": one.gain, "words": words })
+        };
         self.json["advice"] = told().map(advice).collect();
     }
 

@@ -1,4 +1,4 @@
-//! Posteriors over functions of one variable: with the data, above the summands of an additive model, with sample paths.
+//! Posteriors over functions of one variable: with the data, above their summands, with sample paths.
 
 use crate::axis::Axis;
 use crate::colour::{BAND_OPACITY, BLUE, GREY, INK, LINES, VERMILION};

@@ -168,8 +168,8 @@ impl Fit {
         Ok(Prepared { plan, config, began, test, notes })
     }
 
-    /// What to fit, for a number of rows that count, and the configuration of the training on so many rows, after a note
-    /// on these. It is an error if the device is not available.
+    /// What to fit, for a number of rows that count, and the configuration of the training on so many rows, which are
+    /// noted. It is an error if the device is not available.
     fn begin(
         &self,
         model: &ModelOptions,

@@ -253,12 +253,12 @@ fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
     let rows = if rows == 1 { "1 row".into() } else { format!("{rows} rows") };
     let text = match (reader.series, reader.categories()) {
         (true, _) => format!(
-            "`{name}`: the model has no rows of the series {each}; what it predicts for {rows} is what it expects of any \
-             series, and knows nothing of these"
+            "`{name}`: the model has no rows of the series {each}; what it predicts for {rows} is what it expects of \
+             any series, and knows nothing of these"
         ),
         (false, known) => format!(
-            "`{name}`: the model was not trained with {each}; for {rows} it predicts any of the {known} texts it knows, \
-             each with the same weight"
+            "`{name}`: the model was not trained with {each}; for {rows} it predicts any of the {known} texts it \
+             knows, each with the same weight"
         ),
     };
     Some(text.into())

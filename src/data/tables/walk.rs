@@ -32,8 +32,8 @@ pub(super) struct Walked {
     pub(super) note: Option<Advice>,
 }
 
-/// Passes each row to be used to `take`: its place, one value for each input, and the target. Targets that are not needed
-/// end at the first that cannot be read. Categories and classes are codes by first appearance.
+/// Passes each row to be used to `take`: its place, one value for each input, and the target. Targets that are not
+/// needed end at the first that cannot be read. Categories and classes are codes by first appearance.
 pub(super) fn walk(
     table: &mut dyn Table,
     inputs: &mut [ColumnReader],
