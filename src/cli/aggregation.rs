@@ -5,11 +5,12 @@ use std::time::Instant;
 use cagey::Result;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
+use cagey::models::posterior::Aggregates;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::report;
-use super::scoring::{self, Brief, Scored};
+use super::scoring::{self, Scored};
 
 /// The rule.
 #[derive(Debug, Clone, Args)]
@@ -24,16 +25,6 @@ pub struct Aggregation {
 /// In place of a rule: asks for all of them.
 const ALL: &str = "all";
 
-/// A model that predicts by one of several rules.
-pub struct Ruled {
-    /// The rule.
-    pub rule: String,
-    /// The model that predicts by it.
-    pub fitted: Fitted,
-    /// A sentence on the cost of predicting the rows, if that is high enough to mention.
-    cost: Option<String>,
-}
-
 impl Aggregation {
     /// Whether all rules are asked for.
     pub fn all(&self) -> bool {
@@ -46,29 +37,26 @@ impl Aggregation {
             Some(rule) => fitted.aggregated(rule)?,
             None => fitted,
         };
-        if let Some(cost) = fitted.posterior().aggregates().and_then(|aggregates| aggregates.cost(rows)) {
-            report::say(&cost);
-        }
+        announce(fitted.posterior().aggregates(), rows);
         Ok(fitted)
     }
 
-    /// The model once for each rule.
-    pub fn each(fitted: &Fitted, rows: usize) -> Result<Vec<Ruled>> {
-        let rules = fitted.aggregates()?.rules().into_iter();
-        let ruled = rules.map(|rule| {
+    /// Passes every rule, and the model that predicts by it, to `take`. Prints what predicting `rows` rows costs, and
+    /// what the rule changed.
+    pub fn each(fitted: &Fitted, rows: usize, mut take: impl FnMut(&str, &Fitted) -> Result<()>) -> Result<()> {
+        for rule in fitted.aggregates()?.rules() {
             let fitted = fitted.aggregated(rule)?;
-            let cost = fitted.aggregates()?.cost(rows);
-            Ok(Ruled { rule: rule.into(), fitted, cost })
-        });
-        ruled.collect()
+            announce(Some(fitted.aggregates()?), rows);
+            take(rule, &fitted)?;
+            tell(&fitted);
+        }
+        Ok(())
     }
 }
 
-impl Ruled {
-    /// Prints what the predictions will cost.
-    pub fn announce(&self) {
-        self.cost.iter().for_each(|cost| report::say(cost));
-    }
+/// Prints what the predictions will cost, if that is high enough to mention.
+fn announce(aggregates: Option<&dyn Aggregates>, rows: usize) {
+    aggregates.and_then(|aggregates| aggregates.cost(rows)).iter().for_each(|cost| report::say(cost));
 }
 
 /// Prints what a rule changed or could hardly determine.
@@ -79,46 +67,39 @@ pub fn tell(fitted: &Fitted) {
     }
 }
 
-/// The scores of every rule.
-pub struct Table {
-    rows: Vec<(String, Scored, f64)>,
+/// The scores of a model by a rule, and the seconds that they took.
+pub struct Row {
+    rule: String,
+    scored: Scored,
+    seconds: f64,
 }
 
-impl Table {
-    /// Scores a model by each rule.
-    pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Self> {
-        let mut rows = Vec::new();
-        for ruled in Aggregation::each(fitted, data.n)? {
-            ruled.announce();
-            let began = Instant::now();
-            let scored = scoring::score(&ruled.fitted, data)?;
-            tell(&ruled.fitted);
-            rows.push((ruled.rule, scored, began.elapsed().as_secs_f64()));
-        }
-        Ok(Self { rows })
-    }
+/// Scores a model by each rule.
+pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    Aggregation::each(fitted, data.n, |rule, fitted| {
+        let began = Instant::now();
+        let scored = scoring::score(fitted, data)?;
+        rows.push(Row { rule: rule.into(), scored, seconds: began.elapsed().as_secs_f64() });
+        Ok(())
+    })?;
+    Ok(rows)
+}
 
-    /// Prints the scores, one line for each rule.
-    pub fn print(&self, as_json: bool) -> Result<()> {
-        if as_json {
-            let value = |(rule, scored, seconds): &(String, Scored, f64)| {
-                Ok(json!({ "aggregation": rule, "seconds": seconds, "scores": scored.json()? }))
-            };
-            return report::print_json(&self.rows.iter().map(value).collect::<Result<Vec<Value>>>()?);
-        }
-        let mut cells: Vec<Vec<String>> = Vec::new();
-        for (rule, scored, seconds) in &self.rows {
-            let brief = scored.brief();
-            if cells.is_empty() {
-                let names = brief.iter().map(|(name, _)| (*name).into());
-                cells.push(["aggregation".into()].into_iter().chain(names).chain(["seconds".into()]).collect());
-            }
-            let scores = brief.iter().map(|(_, kind)| match kind {
-                Brief::Share(share) => report::percent(*share),
-                Brief::Number(score) => report::fixed(*score, 4),
-            });
-            cells.push([rule.clone()].into_iter().chain(scores).chain([report::fixed(*seconds, 1)]).collect());
-        }
-        report::print(&report::columns(&cells, 1))
+/// Prints scores, one line for each rule.
+pub fn print(rows: &[Row], as_json: bool) -> Result<()> {
+    if as_json {
+        let value = |Row { rule, scored, seconds }: &Row| {
+            Ok(json!({ "aggregation": rule, "seconds": seconds, "scores": scored.json()? }))
+        };
+        return report::print_json(&rows.iter().map(value).collect::<Result<Vec<Value>>>()?);
     }
+    let names = rows.first().map(|row| row.scored.brief()).unwrap_or_default();
+    let names = names.iter().map(|(name, _)| name.to_string());
+    let mut cells = vec![std::iter::once("aggregation".into()).chain(names).chain(["seconds".into()]).collect()];
+    for Row { rule, scored, seconds } in rows {
+        let scores = scored.brief().into_iter().map(|(_, score)| score.text());
+        cells.push(std::iter::once(rule.clone()).chain(scores).chain([report::fixed(*seconds, 1)]).collect());
+    }
+    report::print(&report::columns(&cells, 1))
 }

@@ -54,18 +54,12 @@ enum Text {
 impl Columns {
     /// Reads a table to train on.
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
-        let (schema, data) = read_training(path, &self.options(reading, model)?)?;
-        tell(&data.notes);
-        let data = structure::in_order(&schema, data);
-        Ok((schema, data))
+        Ok(in_order(read_training(path, &self.options(reading, model)?)?))
     }
 
     /// Reads a table in memory to train on.
     pub fn read_frame(&self, frame: &Frame, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
-        let (schema, data) = frame.read_training(&self.options(reading, model)?)?;
-        tell(&data.notes);
-        let data = structure::in_order(&schema, data);
-        Ok((schema, data))
+        Ok(in_order(frame.read_training(&self.options(reading, model)?)?))
     }
 
     /// Reads a table to train on. If a column groups its rows, this keeps their text and takes that column out of the
@@ -151,6 +145,13 @@ impl Columns {
         let own = model.auxiliary_column().into_iter().chain(model.series()).filter(|own| !features.contains(own));
         Some(features.iter().chain(own).cloned().collect())
     }
+}
+
+/// Prints how a table was read, and puts the rows of a series in their order.
+fn in_order((schema, data): (Schema, Dataset)) -> (Schema, Dataset) {
+    tell(&data.notes);
+    let data = structure::in_order(&schema, data);
+    (schema, data)
 }
 
 /// The likelihood asked for, or else the one that the target suggests. Prints which one was inferred.

@@ -6,7 +6,7 @@ use cagey::data::{
     Dataset, DateOrder, Header, Missing, Notes, ReadOptions, Schema, Split, TargetScale, TargetTransform,
     read_with_schema,
 };
-use cagey::fitted::structure;
+use cagey::fitted::{Fitted, structure};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
@@ -57,14 +57,17 @@ impl Reading {
         }
     }
 
-    /// Reads a table for a fitted model. Of `more` options, those about the model's columns and kept text are used.
-    pub fn read(&self, path: &PathBuf, schema: &Schema, need_target: bool, more: ReadOptions) -> Result<Dataset> {
-        let ReadOptions { keep, optional, mix_unknown, .. } = more;
-        let options = ReadOptions { keep, optional, mix_unknown, ..self.options() };
-        let data = read_with_schema(path, schema, &options, need_target)?;
-        tell(&data.notes);
-        Ok(data)
+    /// Options for rows that a model predicts, which need no targets: with their text if it is to be kept.
+    pub fn inputs(&self, fitted: &Fitted, keep: bool) -> ReadOptions {
+        ReadOptions { keep, optional: fitted.settings.auxiliary_column.iter().cloned().collect(), ..self.options() }
     }
+}
+
+/// Reads a table for a fitted model.
+pub fn read(path: &Path, schema: &Schema, need_target: bool, options: &ReadOptions) -> Result<Dataset> {
+    let data = read_with_schema(path, schema, options, need_target)?;
+    tell(&data.notes);
+    Ok(data)
 }
 
 /// Prints how a table was read.
@@ -156,13 +159,15 @@ pub fn targets(data: &Dataset, transform: TargetTransform) -> Result<&[f64]> {
     Ok(data.y.as_deref().unwrap_or_default())
 }
 
-/// Puts the name of a table in front of an error about its rows.
-pub fn in_table(path: &Path) -> impl Fn(Error) -> Error {
-    let path = path.display().to_string();
+/// Puts the name of a table, if it has one, in front of an error about its rows.
+pub fn in_table(path: Option<&Path>) -> impl Fn(Error) -> Error + use<> {
+    let path = path.map(|path| path.display().to_string());
     move |error| {
-        error.map(|error| match error {
-            Error::Data(problem) if !problem.starts_with(&path) => Error::Data(format!("{path}: {problem}")),
-            other => other,
+        error.map(|error| match (error, &path) {
+            (Error::Data(problem), Some(path)) if !problem.starts_with(path) => {
+                Error::Data(format!("{path}: {problem}"))
+            }
+            (other, _) => other,
         })
     }
 }

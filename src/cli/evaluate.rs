@@ -10,8 +10,8 @@ use cagey::metrics::score;
 use clap::Args;
 use serde_json::Value;
 
-use super::aggregation::{self, Aggregation, Table};
-use super::data::{Reading, Splitting, in_table, targets};
+use super::aggregation::{self, Aggregation};
+use super::data::{Reading, Splitting, in_table, read, targets};
 use super::report;
 use super::saved::Saved;
 use super::scoring::{HeldOut, Scored, score_target_predictions};
@@ -78,14 +78,15 @@ impl Evaluate {
             json["error_bars"] = trust.json.clone();
             return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
-        let more = ReadOptions { mix_unknown: true, ..ReadOptions::default() };
-        let data = self.splitting.scored(&fitted.schema, self.reading.read(path, &fitted.schema, true, more)?)?;
-        fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(report::advise);
+        let options = ReadOptions { mix_unknown: true, ..self.reading.options() };
+        let data = self.splitting.scored(&fitted.schema, read(path, &fitted.schema, true, &options)?)?;
+        let in_table = in_table(Some(path));
+        fitted.remarks(&data).map_err(&in_table)?.iter().for_each(report::advise);
         if self.aggregation.all() {
-            return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);
+            return aggregation::print(&aggregation::score(&fitted, &data).map_err(in_table)?, self.json);
         }
         let fitted = self.aggregation.one(fitted, data.n)?;
-        let mut held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
+        let mut held_out = HeldOut::of(&fitted, &data).map_err(in_table)?;
         advise(held_out.trust(), &fitted);
         aggregation::tell(&fitted);
         let y = targets(&data, fitted.target_transform())?;

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use cagey::data::{ReadOptions, TextColumns, write_predictions};
+use cagey::data::{ReadOptions, TextColumns};
 use cagey::fitted::Ahead;
-use cagey::metrics::{Predictive, quantiles};
 use cagey::{Error, Result};
 use clap::Args;
 
-use super::data::{Reading, in_table};
+use super::data::{Reading, in_table, read};
 use super::output;
-use super::predict::distinct;
+use super::predict::Quantiles;
 use super::report;
 use super::saved::Saved;
 use super::shards::Shards;
@@ -59,7 +58,7 @@ pub struct Forecast {
 impl Forecast {
     /// Loads, forecasts, writes.
     pub fn run(self) -> Result<()> {
-        distinct(&self.levels)?;
+        Quantiles::check(&self.levels)?;
         let inputs: Vec<&Path> = std::iter::once(&self.model.path).chain(&self.future).map(PathBuf::as_path).collect();
         output::check_table(&self.output, &inputs)?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
@@ -69,8 +68,8 @@ impl Forecast {
         }
         let (rows, ahead) = match (&self.future, self.horizon) {
             (Some(table), _) => {
-                let more = ReadOptions { keep: true, ..ReadOptions::default() };
-                (self.reading.read(table, &fitted.schema, false, more)?, None)
+                let options = ReadOptions { keep: true, ..self.reading.options() };
+                (read(table, &fitted.schema, false, &options)?, None)
             }
             (None, horizon) => {
                 let Ahead { column, labels, series, rows } = fitted.ahead(horizon.unwrap_or(1))?;
@@ -82,21 +81,11 @@ impl Forecast {
             }
         };
         fitted.caution().iter().for_each(|caution| report::warn(caution));
-        let predictions = fitted.predict(&rows).map_err(|error| match &self.future {
-            Some(table) => in_table(table)(error),
-            None => error,
-        })?;
-        let tail = 0.5 * (1.0 - self.level);
-        let of = |value: fn(&Predictive) -> f64| predictions.iter().map(value).collect::<Vec<f64>>();
-        let mut columns = vec![("mean".to_string(), of(Predictive::mean)), ("sd".to_string(), of(Predictive::sd))];
-        let ends = [("lower".to_string(), tail), ("upper".to_string(), 1.0 - tail)];
-        let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
-        columns.extend(ends.into_iter().chain(asked).map(|(name, p)| (name, quantiles(&predictions, p))));
+        let predictions = fitted.predict(&rows).map_err(in_table(self.future.as_deref()))?;
+        let mut columns = Quantiles { level: self.level, levels: &self.levels }.normal("", &predictions);
         if let Some(count) = self.samples {
-            let paths = fitted.sample_targets(&rows, count, self.seed)?;
-            columns.extend(paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path)));
+            columns.extend(output::samples(fitted.sample_targets(&rows, count, self.seed)?));
         }
-        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
-        write_predictions(&self.output, ahead.as_ref().or(rows.columns.as_ref()), &columns)
+        output::write(&self.output, ahead.as_ref().or(rows.columns.as_ref()), None, columns)
     }
 }

@@ -1,9 +1,9 @@
 //! `cagey inspect`
 
-use std::fmt::Write;
-
 use cagey::Result;
+use cagey::advice::Advice;
 use cagey::data::{TargetTransform, WarpKind};
+use cagey::device::Compute;
 use cagey::fitted::{Fitted, Rows, Summary};
 use cagey::models::posterior::InducingPart;
 use clap::Args;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::saved::{Saved, members_json, members_text};
 use super::trust::{calibration_in_words, temperature_in_words};
 use super::{parameters, report, settings};
+use crate::data::listed;
 
 /// Describe a model: parameters, data, training
 #[derive(Debug, Args)]
@@ -87,9 +88,9 @@ pub fn description(fitted: &Fitted) -> String {
     let names = fitted.input_names();
     let mut text = members_text(fitted) + &fitted.model.title() + "\n";
     let (first, others) = summary.warnings.split_at(usize::from(summary.useless).min(summary.warnings.len()));
-    for warning in first {
-        let _ = writeln!(text, "  warning: {}", settings::words(warning));
-    }
+    let warned =
+        |all: &[Advice]| all.iter().map(|one| format!("  warning: {}\n", settings::words(one))).collect::<String>();
+    text += &warned(first);
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     let number = cagey::params::shown;
     let standardised = (scale.mean, scale.sd) != (0.0, 1.0);
@@ -113,21 +114,17 @@ pub fn description(fitted: &Fitted) -> String {
     data.extend(warped(fitted, &names).map(|columns| ("transformed inputs".into(), columns)));
     if let Some((_, column)) = fitted.schema.series() {
         let labels = column.encoding.labels().unwrap_or_default();
-        let more = if labels.len() > MOST_LISTED { ", …" } else { "" };
-        let first = labels[..labels.len().min(MOST_LISTED)].join(", ");
-        data.push(("series".into(), format!("{} of `{}`: {first}{more}", labels.len(), column.name)));
+        let first = listed(labels, MOST_LISTED);
+        data.push(("series".into(), format!("{} of `{}`: {first}", labels.len(), column.name)));
     }
     data.extend(settings.auxiliary_column.clone().map(|column| ("auxiliary column".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
         let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
-        let more = if paths.len() > MOST_LISTED { ", …" } else { "" };
-        data.push(("rows are in".into(), paths[..paths.len().min(MOST_LISTED)].join(", ") + more));
+        data.push(("rows are in".into(), listed(&paths, MOST_LISTED)));
     }
-    data.push((
-        "computed on".into(),
-        format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name()),
-    ));
+    let Compute { kind, precision } = settings.compute;
+    data.push(("computed on".into(), format!("{}, {}", kind.name(), precision.name())));
     text += &report::table(&data);
     text += "Parameters\n";
     text += &report::table(&parameters::rows(fitted));
@@ -167,17 +164,12 @@ pub fn description(fitted: &Fitted) -> String {
         let row = |part: InducingPart| {
             let (inputs, coefficient) = (part.inputs.len() / fitted.data().d, number(part.coefficient));
             let usual = number(part.technique);
-            (
-                part.name,
-                format!("{inputs} inducing inputs, weight {coefficient} ({usual} in the classical combination)"),
-            )
+            let text = format!("{inputs} inducing inputs, weight {coefficient} ({usual} in the classical combination)");
+            (part.name, text)
         };
         text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());
     }
-    for warning in others {
-        let _ = writeln!(text, "  warning: {}", settings::words(warning));
-    }
-    text
+    text + &warned(others)
 }
 
 /// The inputs that a function changes before they are standardised, by their functions.

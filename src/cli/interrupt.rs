@@ -116,7 +116,7 @@ pub fn asked() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
-/// Ends a training at the first Ctrl-C.
+/// Ends a training at the first Ctrl-C, and says what a search has chosen.
 pub struct Watch;
 
 impl Watch {
@@ -135,15 +135,6 @@ impl Watch {
 impl Observer for Watch {
     fn step(&mut self, _report: &Report) -> ControlFlow<()> {
         if asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// Says what a search has chosen.
-pub struct Told;
-
-impl Observer for Told {
-    fn step(&mut self, _report: &Report) -> ControlFlow<()> {
-        ControlFlow::Continue(())
     }
 
     fn chosen(&mut self, sentence: &str) {

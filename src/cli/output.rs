@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cagey::data::{check_destination, check_file, resolved};
+use cagey::data::{TextColumns, check_destination, check_file, resolved, write_labelled};
 use cagey::plot::check_format;
 use cagey::{Error, Result};
 
@@ -27,6 +27,25 @@ pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
         check_standard()?;
     }
     check_destination(output)
+}
+
+/// Columns of numbers with their names.
+pub type Columns = Vec<(String, Vec<f64>)>;
+
+/// Samples as columns.
+pub fn samples(paths: Vec<Vec<f64>>) -> impl Iterator<Item = (String, Vec<f64>)> {
+    paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path))
+}
+
+/// Writes columns as CSV, after those that are kept and a column of words, if there are some.
+pub fn write(
+    output: &Path,
+    kept: Option<&TextColumns>,
+    words: Option<(&str, &[&str])>,
+    columns: Columns,
+) -> Result<()> {
+    let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
+    write_labelled(output, kept, words, &columns)
 }
 
 /// Refuses a file that cannot be written, or that is one of `others`: the files that the command also reads or writes.

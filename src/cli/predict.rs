@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, ReadOptions, TargetTransform, write_labelled, write_predictions};
+use cagey::data::{Dataset, ReadOptions, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::{Auxiliary, Support};
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
@@ -15,11 +15,11 @@ use clap::Args;
 use rayon::prelude::*;
 
 use super::aggregation::{self, Aggregation};
-use super::data::{Reading, in_table};
-use super::output;
+use super::data::{Reading, in_table, read};
+use super::output::{self, Columns};
 use super::report;
 use super::saved::Saved;
-use super::scoring::class_labels;
+use super::scoring::{class_labels, probabilities};
 use super::shards::Shards;
 use super::trust::outside_in_words;
 use crate::values;
@@ -71,116 +71,30 @@ pub struct Predict {
     reading: Reading,
 }
 
-/// Refuses a level that is given twice: its column would be there twice.
-pub fn distinct(levels: &[f64]) -> Result<()> {
-    match (1..levels.len()).find(|at| levels[..*at].contains(&levels[*at])) {
-        Some(at) => Err(Error::Usage(format!("--levels: {} is given twice", levels[at]))),
-        None => Ok(()),
-    }
+/// The interval and the quantiles that are written.
+pub struct Quantiles<'a> {
+    /// The probability between the ends of the interval.
+    pub level: f64,
+    /// The probabilities below the quantiles.
+    pub levels: &'a [f64],
 }
 
-impl Predict {
-    /// Reads, predicts, writes.
-    pub fn run(self) -> Result<()> {
-        if self.split && self.aggregation.all() {
-            return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
+impl Quantiles<'_> {
+    /// Refuses a level that is given twice: its column would be there twice.
+    pub fn check(levels: &[f64]) -> Result<()> {
+        match (1..levels.len()).find(|at| levels[..*at].contains(&levels[*at])) {
+            Some(at) => Err(Error::Usage(format!("--levels: {} is given twice", levels[at]))),
+            None => Ok(()),
         }
-        distinct(&self.levels)?;
-        output::check_table(&self.output, &[&self.model.path, &self.data])?;
-        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
-        let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
-        let asked =
-            [("--level", "intervals", self.level.is_some()), ("--levels", "quantiles", !self.levels.is_empty())];
-        if let Some((option, what, _)) = asked.iter().find(|(.., given)| *given && !self.latent && labelled) {
-            let problem = format!("{option} is for {what}; for classes the command writes probabilities");
-            return Err(Error::Usage(problem));
-        }
-        let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
-        let more = ReadOptions { keep: self.keep, optional, mix_unknown: true, ..ReadOptions::default() };
-        let data = self.reading.read(&self.data, &fitted.schema, false, more)?;
-        if let Some(column) = fitted.without_auxiliary(&data).filter(|_| !self.latent) {
-            report::warn(&format!("{}: no column `{column}`, so {}", self.data.display(), neutral(&fitted)));
-        }
-        fitted.caution().iter().for_each(|caution| report::warn(caution));
-        fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(report::advise);
-        let outside = fitted.outside(&data).map_err(in_table(&self.data))?;
-        outside_in_words(&outside, data.n).iter().for_each(|words| report::warn(words));
-        if self.aggregation.all() {
-            return self.write_all(&fitted, &data);
-        }
-        let fitted = self.aggregation.one(fitted, data.n)?;
-        let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
-        let single = fitted.members().is_empty();
-        if self.latent && single && fitted.settings.model.kind() == LabelRegressionOptions::NAME {
-            report::say("the latent functions of a regression of labels have no standard deviations; svgp has them");
-        }
-        let mut columns = if self.latent {
-            let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
-            latents.iter().flat_map(|(suffix, predictions)| self.normal(suffix, predictions)).collect()
-        } else if fitted.is_gaussian() {
-            let predictions = fitted.predict(&data).map_err(in_table(&self.data))?;
-            if predictions.iter().any(|prediction| !prediction.has_sd()) {
-                report::warn(NO_SD);
-            }
-            self.normal("", &predictions)
-        } else {
-            let predictions = fitted.predict_targets(&data).map_err(in_table(&self.data))?;
-            match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
-                Some(probabilities) => return self.write_classes(&fitted, &data, &probabilities),
-                None => {
-                    let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
-                    let quantiles = |all: &[TargetPrediction], p| all.par_iter().map(|d| d.quantile(p)).collect();
-                    let mut columns = self.columns(&predictions, mean, sd, quantiles);
-                    let [low, high] = self.tails();
-                    for (name, p) in [("rate_lower", low), ("rate_upper", high)] {
-                        columns.push((name.into(), predictions.iter().map(|d| d.response_quantile(p)).collect()));
-                    }
-                    columns
-                }
-            }
-        };
-        columns.extend(sources);
-        aggregation::tell(&fitted);
-        self.write(&data, &columns)
-    }
-
-    fn write(&self, data: &Dataset, columns: &[(String, Vec<f64>)]) -> Result<()> {
-        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
-        write_predictions(&self.output, data.columns.as_ref(), &columns)
-    }
-
-    /// Writes the columns of every rule, with the rule at the end of their names.
-    fn write_all(&self, fitted: &Fitted, data: &Dataset) -> Result<()> {
-        let mut columns = Vec::new();
-        for ruled in Aggregation::each(fitted, data.n)? {
-            ruled.announce();
-            let fitted = &ruled.fitted;
-            let predicted = if self.latent { fitted.predict_latent(data) } else { fitted.predict(data) };
-            columns.extend(self.normal(&format!("_{}", ruled.rule), &predicted.map_err(in_table(&self.data))?));
-            aggregation::tell(fitted);
-        }
-        self.write(data, &columns)
-    }
-
-    /// Writes the most probable class of each row, and the probability of each class.
-    fn write_classes(&self, fitted: &Fitted, data: &Dataset, probabilities: &[Vec<f64>]) -> Result<()> {
-        let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
-        let column = |(code, label): (usize, &String)| {
-            (format!("probability_{label}"), probabilities.iter().map(|p| p[code]).collect::<Vec<f64>>())
-        };
-        let columns: Vec<(String, Vec<f64>)> = labels.iter().enumerate().map(column).collect();
-        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
-        let predicted: Vec<&str> = probabilities.iter().map(|p| labels[most_probable(p)].as_str()).collect();
-        write_labelled(&self.output, data.columns.as_ref(), Some(("predicted", &predicted)), &columns)
     }
 
     fn tails(&self) -> [f64; 2] {
-        let tail = 0.5 * (1.0 - self.level.unwrap_or(0.95));
+        let tail = 0.5 * (1.0 - self.level);
         [tail, 1.0 - tail]
     }
 
     /// The columns of distributions in closed form; their names end in `suffix`.
-    fn normal(&self, suffix: &str, predictions: &[Predictive]) -> Vec<(String, Vec<f64>)> {
+    pub fn normal(&self, suffix: &str, predictions: &[Predictive]) -> Columns {
         let columns = self.columns(predictions, Predictive::mean, Predictive::sd, quantiles);
         columns.into_iter().map(|(name, values)| (name + suffix, values)).collect()
     }
@@ -192,7 +106,7 @@ impl Predict {
         mean: impl Fn(&D) -> f64 + Sync,
         sd: impl Fn(&D) -> f64 + Sync,
         quantiles: impl Fn(&[D], f64) -> Vec<f64>,
-    ) -> Vec<(String, Vec<f64>)> {
+    ) -> Columns {
         let column =
             |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), predictions.par_iter().map(f).collect());
         let [low, high] = self.tails();
@@ -200,6 +114,87 @@ impl Predict {
         let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
         let quantiles = ends.into_iter().chain(asked).map(|(name, p)| (name, quantiles(predictions, p)));
         [column("mean", &mean), column("sd", &sd)].into_iter().chain(quantiles).collect()
+    }
+}
+
+impl Predict {
+    /// Reads, predicts, writes.
+    pub fn run(self) -> Result<()> {
+        if self.split && self.aggregation.all() {
+            return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
+        }
+        Quantiles::check(&self.levels)?;
+        let quantiles = Quantiles { level: self.level.unwrap_or(0.95), levels: &self.levels };
+        output::check_table(&self.output, &[&self.model.path, &self.data])?;
+        let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
+        let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
+        let asked =
+            [("--level", "intervals", self.level.is_some()), ("--levels", "quantiles", !self.levels.is_empty())];
+        if let Some((option, what, _)) = asked.iter().find(|(.., given)| *given && !self.latent && labelled) {
+            let problem = format!("{option} is for {what}; for classes the command writes probabilities");
+            return Err(Error::Usage(problem));
+        }
+        let options = ReadOptions { mix_unknown: true, ..self.reading.inputs(&fitted, self.keep) };
+        let data = read(&self.data, &fitted.schema, false, &options)?;
+        let in_table = in_table(Some(&self.data));
+        if let Some(column) = fitted.without_auxiliary(&data).filter(|_| !self.latent) {
+            report::warn(&format!("{}: no column `{column}`, so {}", self.data.display(), neutral(&fitted)));
+        }
+        fitted.caution().iter().for_each(|caution| report::warn(caution));
+        fitted.remarks(&data).map_err(&in_table)?.iter().for_each(report::advise);
+        let outside = fitted.outside(&data).map_err(&in_table)?;
+        outside_in_words(&outside, data.n).iter().for_each(|words| report::warn(words));
+        if self.aggregation.all() {
+            let mut columns = Vec::new();
+            Aggregation::each(&fitted, data.n, |rule, fitted| {
+                let predicted = if self.latent { fitted.predict_latent(&data) } else { fitted.predict(&data) };
+                columns.extend(quantiles.normal(&format!("_{rule}"), &predicted.map_err(&in_table)?));
+                Ok(())
+            })?;
+            return output::write(&self.output, data.columns.as_ref(), None, columns);
+        }
+        let fitted = self.aggregation.one(fitted, data.n)?;
+        let sources = if self.split { sources(&fitted, &data).map_err(&in_table)? } else { Vec::new() };
+        let single = fitted.members().is_empty();
+        if self.latent && single && fitted.settings.model.kind() == LabelRegressionOptions::NAME {
+            report::say("the latent functions of a regression of labels have no standard deviations; svgp has them");
+        }
+        let mut columns = if self.latent {
+            let latents = latents(&fitted, &data).map_err(in_table)?;
+            latents.iter().flat_map(|(suffix, predictions)| quantiles.normal(suffix, predictions)).collect()
+        } else if fitted.is_gaussian() {
+            let predictions = fitted.predict(&data).map_err(in_table)?;
+            if predictions.iter().any(|prediction| !prediction.has_sd()) {
+                report::warn(NO_SD);
+            }
+            quantiles.normal("", &predictions)
+        } else {
+            let predictions = fitted.predict_targets(&data).map_err(in_table)?;
+            if let Some(probabilities) = probabilities(&predictions) {
+                return self.write_classes(&fitted, &data, &probabilities);
+            }
+            let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
+            let each = |all: &[TargetPrediction], p| all.par_iter().map(|d| d.quantile(p)).collect();
+            let mut columns = quantiles.columns(&predictions, mean, sd, each);
+            for (name, p) in ["rate_lower", "rate_upper"].into_iter().zip(quantiles.tails()) {
+                columns.push((name.into(), predictions.iter().map(|d| d.response_quantile(p)).collect()));
+            }
+            columns
+        };
+        columns.extend(sources);
+        aggregation::tell(&fitted);
+        output::write(&self.output, data.columns.as_ref(), None, columns)
+    }
+
+    /// Writes the most probable class of each row, and the probability of each class.
+    fn write_classes(&self, fitted: &Fitted, data: &Dataset, probabilities: &[Vec<f64>]) -> Result<()> {
+        let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
+        let column = |(code, label): (usize, &String)| {
+            (format!("probability_{label}"), probabilities.iter().map(|p| p[code]).collect::<Vec<f64>>())
+        };
+        let columns = labels.iter().enumerate().map(column).collect();
+        let predicted: Vec<&str> = probabilities.iter().map(|p| labels[most_probable(p)].as_str()).collect();
+        output::write(&self.output, data.columns.as_ref(), Some(("predicted", &predicted)), columns)
     }
 }
 
@@ -247,7 +242,7 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
 }
 
 /// Standard deviations of the latent function by source, in the target's unit.
-fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
+fn sources(fitted: &Fitted, data: &Dataset) -> Result<Columns> {
     if !fitted.members().is_empty() {
         return Err(Error::Usage("--split is for one model; choose a --member of this average".into()));
     }

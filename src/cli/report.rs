@@ -190,14 +190,11 @@ pub fn confusion(labels: &[String], counts: &[Vec<usize>]) -> String {
 
 /// Two columns of values under the same names, aligned.
 pub fn beside(first: &[(String, String)], second: &[(String, String)], heads: [&str; 2]) -> String {
-    let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
-    let (name, value) = (
-        width(&mut first.iter().map(|(name, _)| name)),
-        width(&mut first.iter().map(|(_, value)| value)).max(heads[0].chars().count()),
-    );
-    let line = |label: &str, a: &str, b: &str| format!("  {label:<name$}  {a:<value$}  {b}\n");
-    let rows = first.iter().zip(second).map(|((label, a), (_, b))| line(label, a, b));
-    std::iter::once(line("", heads[0], heads[1])).chain(rows).collect()
+    let values = first.iter().map(|(_, value)| value.as_str()).chain([heads[0]]);
+    let width = values.map(|value| value.chars().count()).max().unwrap_or(0);
+    let both = |name: &str, a: &str, b: &str| (name.to_string(), format!("{a:<width$}  {b}"));
+    let rows = first.iter().zip(second).map(|((name, a), (_, b))| both(name, a, b));
+    table(&std::iter::once(both("", heads[0], heads[1])).chain(rows).collect::<Vec<_>>())
 }
 
 /// Scores of real targets, by name.

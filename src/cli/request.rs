@@ -2,10 +2,8 @@
 //! options are texts, as in the command; messages are returned instead of printed.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cagey::advice::Advice;
 use cagey::data::{Dataset, Frame, ReadOptions, Schema};
 use cagey::fitted::{Fitted, Plan};
 use cagey::train::{Observer, TrainConfig};
@@ -15,10 +13,13 @@ use serde_json::Value;
 
 use super::data::tell;
 use super::fit::{self, Prepared};
+pub use super::plot::draw;
 pub use super::report::{Message, collect};
-use super::scoring::{HeldOut, class_labels};
+use super::scoring::HeldOut;
+pub use super::scoring::class_labels as labels;
+pub use super::settings::{error as problem, words};
 use super::trust::Trust;
-use super::{Cli, Command, inspect, memory, plot, settings};
+use super::{Cli, Command, inspect, memory};
 
 /// A fit as the options of `cagey fit` describe it.
 #[derive(Debug)]
@@ -26,10 +27,7 @@ pub struct Request(Box<fit::Fit>);
 
 /// A fit that a [`Request`] asks for, ready to run.
 #[derive(Debug)]
-pub struct Ready {
-    prepared: Prepared,
-    time: Option<Duration>,
-}
+pub struct Ready(Prepared);
 
 /// An option of `cagey fit`.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,15 +111,14 @@ impl Request {
     pub fn prepare(&self, schema: Schema, data: Dataset) -> Result<Ready> {
         let prepared = self.0.prepare(schema, data)?;
         memory::check(&prepared.plan)?;
-        let time = prepared.config.max_time;
-        Ok(Ready { prepared, time })
+        Ok(Ready(prepared))
     }
 }
 
 impl Ready {
     /// The model before its training, and how it is trained.
     pub fn plan(&self) -> (&Plan, &TrainConfig) {
-        (&self.prepared.plan, &self.prepared.config)
+        (&self.0.plan, &self.0.config)
     }
 
     /// Trains the model. The held-out rows are returned with it.
@@ -129,7 +126,8 @@ impl Ready {
     /// # Errors
     /// As [`Plan::train`].
     pub fn train(self, observers: &mut [&mut dyn Observer]) -> Result<Trained> {
-        let Self { prepared: Prepared { plan, config, began, test, .. }, time } = self;
+        let Prepared { plan, config, began, test, .. } = self.0;
+        let time = config.max_time;
         let fitted = plan.train(&fit::shortened(config, began), observers)?;
         Ok(Trained { fitted, test, began, time })
     }
@@ -152,8 +150,7 @@ impl Trained {
     /// For scores that cannot be computed.
     pub fn report(&self) -> Result<(String, Value)> {
         let mut held_out = self.test.as_ref().map(|test| HeldOut::of(&self.fitted, test)).transpose()?;
-        let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
-        let mut left_out = Trust::or_warn(Trust::of_training(&self.fitted, seen));
+        let mut left_out = fit::left_out(&self.fitted, &mut held_out, None);
         fit::advise(&self.fitted, &mut held_out, &mut left_out, (self.time, self.began));
         let text = fit::summary(&self.fitted, &held_out, &left_out);
         let scores = held_out.as_ref().map(HeldOut::json).transpose()?;
@@ -220,27 +217,4 @@ pub fn error_bars(fitted: &Fitted, advice: bool) -> Result<(Vec<String>, Value)>
 /// What `cagey inspect` prints: as text and as JSON.
 pub fn description(fitted: &Fitted) -> (String, Value) {
     (inspect::description(fitted), inspect::json(fitted))
-}
-
-/// Draws what `cagey plot` draws into a file: `posterior`, `components`, `calibration`, `learning` or `parts`.
-///
-/// # Errors
-/// As the command.
-pub fn draw(fitted: &Fitted, kind: &str, path: &Path) -> Result<()> {
-    plot::draw(fitted, kind, path)
-}
-
-/// The labels of a model's classes, in the order of their probabilities.
-pub fn labels(fitted: &Fitted, count: usize) -> Vec<String> {
-    class_labels(fitted, count)
-}
-
-/// Advice in the words of the command.
-pub fn words(advice: &Advice) -> String {
-    settings::words(advice)
-}
-
-/// An error in the words of the command.
-pub fn problem(error: &Error) -> String {
-    settings::error(error)
 }

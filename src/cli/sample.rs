@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{ReadOptions, write_predictions};
 use cagey::{Error, Result};
 use clap::Args;
 
-use super::data::Reading;
+use super::data::{Reading, read};
 use super::output;
 use super::saved::Saved;
 use super::shards::Shards;
@@ -55,9 +54,7 @@ impl Sample {
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model.path, &self.data])?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
-        let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
-        let more = ReadOptions { keep: self.keep, optional, ..ReadOptions::default() };
-        let data = self.reading.read(&self.data, &fitted.schema, false, more)?;
+        let data = read(&self.data, &fitted.schema, false, &self.reading.inputs(&fitted, self.keep))?;
         if data.n > MOST_ROWS {
             let (path, n) = (self.data.display(), data.n);
             return Err(Error::Usage(format!(
@@ -76,10 +73,6 @@ impl Sample {
             )));
         }
         let paths = fitted.sample(&data, self.count, self.seed)?;
-        let columns = paths.into_iter().enumerate().map(|(i, path)| (format!("sample{i}"), path));
-        let columns: Vec<(String, Vec<f64>)> = columns.collect();
-        let columns: Vec<(&str, &[f64])> =
-            columns.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
-        write_predictions(&self.output, data.columns.as_ref(), &columns)
+        output::write(&self.output, data.columns.as_ref(), None, output::samples(paths).collect())
     }
 }

@@ -33,6 +33,22 @@ pub enum Brief {
 }
 
 impl Brief {
+    /// As the tables of several models have it.
+    pub fn text(self) -> String {
+        match self {
+            Self::Number(value) => report::fixed(value, 4),
+            Self::Share(value) => report::percent(value),
+        }
+    }
+
+    /// The same kind of score with another number.
+    pub fn with(self, value: f64) -> Self {
+        match self {
+            Self::Number(_) => Self::Number(value),
+            Self::Share(_) => Self::Share(value),
+        }
+    }
+
     /// The number.
     pub fn value(self) -> f64 {
         match self {
@@ -137,7 +153,7 @@ impl HeldOut {
 }
 
 /// Seed of the randomisation of counts.
-const SEED: u64 = 0;
+pub const SEED: u64 = 0;
 
 /// Scores of rows, with the contribution of each row to the score that models are chosen by.
 pub struct RowScores {
@@ -166,13 +182,17 @@ pub fn score_rows(fitted: &Fitted, data: &Dataset) -> Result<RowScores> {
 
 /// Scores distributions of targets that are not Gaussian.
 pub fn score_target_predictions(fitted: &Fitted, y: &[f64], predictions: &[TargetPrediction]) -> Result<RowScores> {
-    let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
-    let Some(probabilities) = probabilities else {
+    let Some(probabilities) = probabilities(predictions) else {
         let rows = y.iter().zip(predictions).map(|(y, p)| -p.log_density(*y)).collect();
         return Ok(RowScores { scored: Scored::Targets(score_targets(y, predictions, SEED)?), rows, name: "NLPD" });
     };
     let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
     score_probabilities(y, &probabilities, labels)
+}
+
+/// The probabilities of classes; none for other targets.
+pub fn probabilities(predictions: &[TargetPrediction]) -> Option<Vec<Vec<f64>>> {
+    predictions.iter().map(TargetPrediction::probabilities).collect()
 }
 
 /// Scores distributions of real targets.
@@ -190,7 +210,7 @@ pub fn score_probabilities(y: &[f64], probabilities: &[Vec<f64>], labels: Vec<St
     Ok(RowScores { scored, rows, name: "log loss" })
 }
 
-/// The labels of a model's classes; their codes if the classes were numbers.
+/// The labels of a model's classes, in the order of their probabilities; their codes if the classes were numbers.
 pub fn class_labels(fitted: &Fitted, count: usize) -> Vec<String> {
     match &fitted.schema.classes {
         Some(classes) => classes.labels().to_vec(),

@@ -68,14 +68,13 @@ impl Trust {
 
     fn worded(fitted: &Fitted, diagnosis: Diagnosis, what: &str, words: impl Fn(Verdict) -> &'static str) -> Self {
         let [half, most] = diagnosis.held;
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let range = |low: f64, high: f64| format!("{:.1}–{:.1}", 100.0 * low, 100.0 * high);
         let mut lines = vec![match diagnosis.n {
             0 => "no row is without a copy: whether intervals hold cannot be told".to_string(),
             n => format!(
                 "50 % intervals hold {} and 95 % intervals {} of {n} {what} (expected: {}, {}): {}",
-                percent(half.share),
-                percent(most.share),
+                report::percent(half.share),
+                report::percent(most.share),
                 range(half.low, half.high),
                 range(most.low, most.high),
                 words(diagnosis.verdict)
@@ -116,12 +115,11 @@ impl Trust {
         }
         self.json["words"] = self.lines.clone().into();
         self.json["remedies"] = told().map(|one| json!(one.remedy)).collect();
-        self.json["advice"] = told()
-            .map(|one| {
-                let options: Vec<String> = one.advice.settings.iter().map(settings::option).collect();
-                json!({ "options": options, "remedy": one.remedy, "gain": one.gain, "words": advice_in_words(one) })
-            })
-            .collect();
+        let advice = |one: &Alternative| {
+            let (options, words) = (options(one), advice_in_words(one));
+            json!({ "options": options, "remedy": one.remedy, "gain": one.gain, "words": words })
+        };
+        self.json["advice"] = told().map(advice).collect();
     }
 
     /// As rows below a table.
@@ -140,16 +138,20 @@ const NONE_FOR_AVERAGE: &str = "no advice: an average has weighed its members by
 /// Most settings that are advised at once.
 const MOST_ADVISED: usize = 3;
 
+/// The options of a setting.
+fn options(found: &Alternative) -> Vec<String> {
+    found.advice.settings.iter().map(settings::option).collect()
+}
+
 /// A setting that predicts better, and by how much.
 fn advice_in_words(found: &Alternative) -> String {
     let text = &found.advice.text;
-    let options: Vec<String> = found.advice.settings.iter().map(settings::option).collect();
     match found.numbered {
         true => format!(
             "the number of the row, or its time, as an input {text}; score with --holdout-last, because random rows \
              look too good"
         ),
-        false => format!("{} {text}", options.join(" ")),
+        false => format!("{} {text}", options(found).join(" ")),
     }
 }
 
@@ -166,14 +168,12 @@ fn verdict_in_words(verdict: Verdict) -> &'static str {
 }
 
 fn found_in_words(finding: &Finding, names: &[String]) -> String {
+    let name = |column: &usize| names.get(*column).map_or("", |name| name);
     match finding {
-        Finding::Drift { along: Along::Input(column) } => {
-            format!("errors drift along `{}`", names.get(*column).map_or("", |name| name))
-        }
+        Finding::Drift { along: Along::Input(column) } => format!("errors drift along `{}`", name(column)),
         Finding::Drift { .. } => "errors drift along the rows".into(),
         Finding::Beyond { input, share } => {
-            let name = names.get(*input).map_or("", |name| name);
-            format!("{:.0} % of these rows lie beyond the training rows in `{name}`", 100.0 * share)
+            format!("{:.0} % of these rows lie beyond the training rows in `{}`", 100.0 * share, name(input))
         }
         Finding::BelowMean { r2, below_training } => {
             let also = if *below_training { ", and than the mean of the training rows" } else { "" };
@@ -181,7 +181,7 @@ fn found_in_words(finding: &Finding, names: &[String]) -> String {
         }
         Finding::NoiseVaries { along, ratio } => {
             let with = match along {
-                Along::Input(column) => format!("`{}`", names.get(*column).map_or("", |name| name)),
+                Along::Input(column) => format!("`{}`", name(column)),
                 _ => "the predicted value".into(),
             };
             match ratio {

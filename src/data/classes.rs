@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::listed;
 use crate::suggest::nearest;
 use crate::{Error, Result};
 
@@ -76,9 +77,7 @@ impl Classes {
 
     /// The labels for a message; only the first ones if there are many.
     pub fn listing(&self) -> String {
-        let shown: Vec<&str> = self.labels.iter().take(8).map(String::as_str).collect();
-        let more = if self.labels.len() > shown.len() { ", …" } else { "" };
-        format!("{}{more}", shown.join(", "))
+        listed(&self.labels, 8)
     }
 }
 

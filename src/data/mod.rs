@@ -21,7 +21,6 @@
 pub mod calendar;
 mod classes;
 mod dataset;
-mod notation;
 mod row_file;
 mod schema;
 mod split;
@@ -35,9 +34,8 @@ pub use cagey_base::warp::{Warp, WarpKind, Warping};
 pub use classes::Classes;
 pub use dataset::{Dataset, Notes, TextColumns};
 pub(crate) use dataset::{bits, groups};
-pub use notation::Notation;
 pub use row_file::RowFile;
-pub use schema::{Column, Encoding, Schema};
+pub use schema::{Column, Encoding, Notation, Schema};
 pub use split::Split;
 pub(crate) use split::test_count;
 #[cfg(all(feature = "parquet", feature = "command"))]
@@ -48,3 +46,9 @@ pub use tables::{
     write_labelled, write_predictions,
 };
 pub use write::{atomic_write, check_destination, check_file};
+
+/// The first names for a message, at most so many, and whether there are more.
+pub(crate) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    shown.join(", ") + if names.len() > most { ", …" } else { "" }
+}

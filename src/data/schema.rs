@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Dataset;
 use super::classes::Classes;
-use super::notation::Notation;
 use crate::error::{Error, Result};
 
 /// How a column becomes one or more features.
@@ -33,6 +32,23 @@ pub enum Encoding {
     /// The place of its text among these, in sorted order: the series that a row belongs to. Another text has the place
     /// after the last.
     Series(Vec<String>),
+}
+
+/// How the numbers of a column are written, beyond digits and a decimal point.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Notation {
+    /// The sign or code of a currency, such as `$`, in some or all cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// Whether every cell ends in a percent sign. `12 %` is read as 12.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub percent: bool,
+    /// The unit that every cell ends in, such as `cm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// What separates thousands in some or all cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thousands: Option<char>,
 }
 
 /// A feature column of the training file.
@@ -211,5 +227,21 @@ impl Encoding {
             Self::OneHot(categories) => Some(categories),
             _ => None,
         }
+    }
+}
+
+impl Notation {
+    /// Whether no cell may be a plain number.
+    pub fn is_in_every_cell(&self) -> bool {
+        self.percent || self.unit.is_some()
+    }
+
+    /// The signs in words.
+    pub fn words(&self) -> String {
+        let currency = self.currency.as_ref().map(|sign| format!("`{sign}`"));
+        let percent = self.percent.then(|| "`%`".to_string());
+        let unit = self.unit.as_ref().map(|unit| format!("`{unit}`"));
+        let thousands = self.thousands.map(|_| "separators of thousands".to_string());
+        [currency, percent, unit, thousands].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 }

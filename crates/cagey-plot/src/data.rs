@@ -1,7 +1,12 @@
 //! What figures are made from: curves with bands, points, and the frame with its names.
 
 use crate::axis::drawable;
+use crate::scene::{LARGEST, Scene};
 use cagey_core::{Error, Result};
+
+/// Width and height of a figure in pixels unless its frame says otherwise.
+const WIDTH: u32 = 1000;
+pub(super) const HEIGHT: u32 = 620;
 
 /// The standard normal quantiles at 97.5 % and 75 %.
 const NORMAL_QUANTILES: (f64, f64) = (1.959_963_984_540_054, 0.674_489_750_196_081_7);
@@ -23,6 +28,19 @@ pub struct Frame<'a> {
     pub size: Option<(u32, u32)>,
     /// The ticks of the horizontal axis of figures over one variable, such as dates; round numbers if none.
     pub ticks: Option<Ticks>,
+}
+
+impl Frame<'_> {
+    /// An empty figure of this size; of the usual width and `height` if there is none.
+    pub(super) fn scene(&self, height: u32) -> Result<Scene> {
+        Scene::new(self.size.unwrap_or((WIDTH, height.min(LARGEST))))
+    }
+
+    /// The same with these names of axes in place of empty ones.
+    pub(super) fn named(self, x: &'static str, y: &'static str) -> Self {
+        let name = |given, otherwise| if str::is_empty(given) { otherwise } else { given };
+        Self { x: name(self.x, x), y: name(self.y, y), ..self }
+    }
 }
 
 /// A function of one variable with its uncertainty; all slices have the same length.

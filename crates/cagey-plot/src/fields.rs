@@ -1,12 +1,11 @@
 //! Magnitudes of numbers at points of the plane, in small panels: what a vector over the data looks like.
 
 use crate::axis::Axis;
-use crate::colour::{AXIS, INK, OCHRE, along};
+use crate::colour::{AXIS, OCHRE, along};
 use crate::data::{Frame, Points, lengths, nothing};
 use crate::layout::{Entry, RIGHT, Swatch, head};
-use crate::panel::{Area, LABEL_SIZE, Panel};
-use crate::posterior1d::SIZE;
-use crate::render::{Draw, check_size};
+use crate::panel::{Area, Panel};
+use crate::render::Draw;
 use crate::scene::{Pen, Scene};
 use cagey_core::Result;
 
@@ -37,9 +36,7 @@ pub struct Fields<'a> {
 
 impl Draw for Fields<'_> {
     fn scene(&self) -> Result<Scene> {
-        let rows = self.rows.len() as f64;
-        let size = self.frame.size.unwrap_or((SIZE.0, (100.0 + 200.0 * rows).clamp(500.0, 4000.0) as u32));
-        let mut scene = Scene::new(check_size(size)?);
+        let mut scene = self.frame.scene((100 + 200 * self.rows.len() as u32).max(500))?;
         let Points { x, y } = self.points;
         self.points.check("points")?;
         if let Some(vector) = self.rows.iter().flat_map(|row| row.vectors).find(|vector| vector.len() != x.len()) {
@@ -56,10 +53,10 @@ impl Draw for Fields<'_> {
         ];
         let top = head(&mut scene, self.frame.title, &legend, NAMES) + GAP;
         let width = (scene.width() - RIGHT - NAMES + GAP) / columns as f64 - GAP;
-        let height = (scene.height() - top) / rows - GAP;
+        let height = (scene.height() - top) / self.rows.len() as f64 - GAP;
         for (r, row) in self.rows.iter().enumerate() {
             let start = top + r as f64 * (height + GAP);
-            scene.upwards(row.name, (NAMES - 14.0, start + height / 2.0), LABEL_SIZE, INK);
+            scene.upwards(row.name, (NAMES - 14.0, start + height / 2.0));
             for (c, vector) in row.vectors.iter().enumerate() {
                 let left = NAMES + c as f64 * (width + GAP);
                 let area = Area { left, right: left + width, top: start, bottom: start + height };

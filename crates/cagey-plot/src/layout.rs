@@ -1,11 +1,10 @@
 //! Where things go: title and legend on top, then panels above or beside each other with room for all their labels.
 
 use crate::axis::Axis;
-use crate::colour::{INK, PAPER};
 use crate::data::Frame;
-use crate::panel::{Area, LABEL_SIZE, Panel, TICK_SIZE, TITLE_SIZE};
+use crate::panel::{Area, Panel};
 use crate::scene::{Align, Pen, Scene};
-use crate::text;
+use crate::text::{self, LABEL_SIZE, TICK_SIZE, TITLE_SIZE};
 use plotters::style::{Color, RGBColor};
 
 /// The free border at the right, which takes half of the last tick label.
@@ -46,7 +45,7 @@ pub(super) fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) 
     let right = scene.width() - RIGHT;
     let mut y = 16.0;
     if !title.is_empty() {
-        scene.heading(title, (left, y + TITLE_SIZE), TITLE_SIZE, INK, right - left);
+        scene.heading(title, (left, y + TITLE_SIZE), TITLE_SIZE, right - left);
         y += ROW + 4.0;
     }
     let mut x = left;
@@ -62,9 +61,9 @@ pub(super) fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) 
             Swatch::Band(colour, opacity) => {
                 scene.rect((x, middle - 6.0), (x + 24.0, middle + 6.0), colour.mix(opacity));
             }
-            Swatch::Disc(colour) => scene.disc((x + 15.0, middle), 3.6, colour, PAPER),
+            Swatch::Disc(colour) => scene.disc((x + 15.0, middle), 3.6, colour),
         }
-        scene.text(&label, (x + 30.0, middle + 0.36 * LABEL_SIZE), LABEL_SIZE, INK, Align::Start);
+        scene.text(&label, (x + 30.0, middle + 0.36 * LABEL_SIZE), LABEL_SIZE, Align::Start);
         x += width;
     }
     if legend.is_empty() { y } else { y + ROW + 4.0 }
@@ -104,19 +103,14 @@ pub(super) fn stack(
     for (index, (y, heading)) in panels.iter().enumerate() {
         let bottom = top + gap + unit.max(8.0) * weight(index);
         let area = Area { left, right: scene.width() - RIGHT, top: top + gap, bottom };
-        scene.heading(heading, (left, area.top - 8.0), LABEL_SIZE, INK, area.right - left);
+        scene.heading(heading, (left, area.top - 8.0), LABEL_SIZE, area.right - left);
         let panel = Panel { area, x: x.clone(), y: y.clone() };
         panel.draw_axes(scene, index + 1 == panels.len());
         placed.push(panel);
         top = bottom;
     }
-    name_axes(
-        scene,
-        Area { left, right: scene.width() - RIGHT, top: first + gap, bottom: last },
-        22.0,
-        frame.x,
-        frame.y,
-    );
+    let whole = Area { left, right: scene.width() - RIGHT, top: first + gap, bottom: last };
+    name_axes(scene, whole, 22.0, frame.x, frame.y);
     placed
 }
 
@@ -140,7 +134,7 @@ pub(super) fn pair(
             top,
             bottom: scene.height() - bottom_margin(!names.x.is_empty()),
         };
-        scene.heading(names.heading, (left, top - 9.0), LABEL_SIZE, INK, area.right - left);
+        scene.heading(names.heading, (left, top - 9.0), LABEL_SIZE, area.right - left);
         name_axes(scene, area, start + 22.0, names.x, names.y);
         start += half;
         let panel = Panel { area, x, y };
@@ -154,6 +148,6 @@ fn name_axes(scene: &mut Scene, area: Area, baseline: f64, x: &str, y: &str) {
     let (middle_x, middle_y) = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
     let fitted = |name, room| text::shortened(name, LABEL_SIZE, false, room);
     let (x, y) = (fitted(x, area.right - area.left), fitted(y, area.bottom - area.top));
-    scene.text(&x, (middle_x, area.bottom + 22.0 + TICK_SIZE + 8.0), LABEL_SIZE, INK, Align::Middle);
-    scene.upwards(&y, (baseline, middle_y), LABEL_SIZE, INK);
+    scene.text(&x, (middle_x, area.bottom + 22.0 + TICK_SIZE + 8.0), LABEL_SIZE, Align::Middle);
+    scene.upwards(&y, (baseline, middle_y));
 }

@@ -1,18 +1,11 @@
 //! One coordinate system of a figure: grid, axes, and data drawn in it.
 
 use crate::axis::Axis;
-use crate::colour::{AXIS, BAND_OPACITY, BLUE, GRID, INK, PAPER};
+use crate::colour::{AXIS, BAND_OPACITY, BLUE, GRID, INK};
 use crate::data::{Curve, Points};
 use crate::scene::{Align, Pen, Point, Scene};
-use crate::text;
+use crate::text::{self, TICK_SIZE};
 use plotters::style::{Color, RGBColor};
-
-/// The em of tick labels.
-pub(super) const TICK_SIZE: f64 = 12.5;
-/// The em of axis names and legends.
-pub(super) const LABEL_SIZE: f64 = 13.5;
-/// The em of headings.
-pub(super) const TITLE_SIZE: f64 = 15.0;
 
 /// An upright rectangle in logical pixels.
 #[derive(Clone, Copy)]
@@ -66,14 +59,14 @@ impl Panel {
             scene.line(vec![(x, top), (x, bottom)], grid);
             scene.line(vec![(x, bottom), (x, bottom + 4.0)], axis);
             if numbered {
-                scene.text(&label, (x, bottom + 8.0 + TICK_SIZE), TICK_SIZE, INK, Align::Middle);
+                scene.text(&label, (x, bottom + 8.0 + TICK_SIZE), TICK_SIZE, Align::Middle);
             }
         }
         for (place, label) in Self::y_ticks(&self.y, bottom - top) {
             let y = crisp(bottom - place * (bottom - top));
             scene.line(vec![(left, y), (right, y)], grid);
             scene.line(vec![(left - 4.0, y), (left, y)], axis);
-            scene.text(&label, (left - 8.0, y + 0.36 * TICK_SIZE), TICK_SIZE, INK, Align::End);
+            scene.text(&label, (left - 8.0, y + 0.36 * TICK_SIZE), TICK_SIZE, Align::End);
         }
         let (left, bottom) = (crisp(left), crisp(bottom));
         scene.line(vec![(left, top), (left, bottom + 0.5)], axis);
@@ -108,7 +101,7 @@ impl Panel {
     /// Draws points.
     pub fn points(&self, scene: &mut Scene, x: &[f64], y: &[f64], radius: f64, colour: RGBColor) {
         for centre in x.iter().zip(y).filter_map(|(&x, &y)| self.at(x, y)) {
-            scene.disc(centre, radius, colour, PAPER);
+            scene.disc(centre, radius, colour);
         }
     }
 
@@ -122,7 +115,7 @@ impl Panel {
         let label = text::shortened(label, TICK_SIZE, false, right - left - from);
         let half = text::width(&label, TICK_SIZE, false) / 2.0;
         let centre = x.min(right - half).max(left + from + half);
-        scene.text(&label, (centre, top - 9.0), TICK_SIZE, INK, Align::Middle);
+        scene.text(&label, (centre, top - 9.0), TICK_SIZE, Align::Middle);
     }
 
     /// Draws the 95 % and 50 % bands of a curve, the points, and on top the mean, which many points would otherwise
@@ -139,7 +132,7 @@ impl Panel {
 }
 
 /// The centre of the pixel that holds `coordinate`, where a line one pixel wide is sharp.
-pub(super) fn crisp(coordinate: f64) -> f64 {
+fn crisp(coordinate: f64) -> f64 {
     coordinate.floor() + 0.5
 }
 

@@ -4,8 +4,7 @@ use crate::axis::Axis;
 use crate::colour::{AXIS, GREY, VIRIDIS, along};
 use crate::data::{Frame, Points, nothing};
 use crate::layout::{Entry, Names, Swatch, pair};
-use crate::posterior1d::SIZE;
-use crate::render::{Draw, check_size};
+use crate::render::Draw;
 use crate::scene::{Pen, Scene};
 use cagey_core::Result;
 use plotters::style::RGBColor;
@@ -32,15 +31,13 @@ pub struct Parts<'a> {
 
 impl Draw for Parts<'_> {
     fn scene(&self) -> Result<Scene> {
-        let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
+        let mut scene = self.frame.scene(500)?;
         for part in self.parts {
             part.points.check("inducing inputs")?;
         }
         let all = |of: fn(&Points) -> Vec<f64>| self.parts.iter().flat_map(move |part| of(&part.points));
-        let axis = |values: &mut dyn Iterator<Item = f64>| {
-            Axis::linear(values, 0.06).ok_or_else(|| nothing("the inducing inputs"))
-        };
-        let (x, y) = (axis(&mut all(|points| points.x.to_vec()))?, axis(&mut all(|points| points.y.to_vec()))?);
+        let axis = |of| Axis::linear(all(of), 0.06).ok_or_else(|| nothing("the inducing inputs"));
+        let (x, y) = (axis(|points| points.x.to_vec())?, axis(|points| points.y.to_vec())?);
         let order = Axis::linear([0.5, self.parts.len() as f64 + 0.5], 0.0).ok_or_else(|| nothing("the parts"))?;
         let values = self.parts.iter().flat_map(|part| [part.coefficient, part.technique]).chain([0.0]);
         let coefficients = Axis::linear(values, 0.08).ok_or_else(|| nothing("the coefficients"))?;

@@ -3,6 +3,7 @@
 //! The drawing library draws at whole pixels only. Shapes are therefore drawn [`FINE`] times as large. An SVG is scaled
 //! back through its `viewBox`, a PNG by averaging, which also smooths its edges.
 
+use crate::colour::INK;
 use crate::scene::{Align, Pen, Point, Scene, Shape, Text};
 use crate::text::{LINE_PER_EM, font};
 use cagey_core::atomic::write_atomically;
@@ -16,10 +17,6 @@ use std::path::Path;
 
 /// Fine pixels per logical pixel, along each axis.
 const FINE: u32 = 3;
-/// The largest permitted width and height.
-const LARGEST: u32 = 4000;
-/// The smallest permitted width and height.
-const SMALLEST: u32 = 200;
 
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 
@@ -144,16 +141,6 @@ impl Scene {
     }
 }
 
-/// Refuses sizes that are too small to read or too large for memory.
-pub(super) fn check_size((width, height): (u32, u32)) -> Result<(u32, u32)> {
-    let permitted = SMALLEST..=LARGEST;
-    if permitted.contains(&width) && permitted.contains(&height) {
-        return Ok((width, height));
-    }
-    let problem = format!("figure size {width} x {height}: width and height must be {SMALLEST} to {LARGEST} pixels");
-    Err(Error::Usage(problem))
-}
-
 /// Draws a line segment by segment with round joints: the bitmap backend's own wide lines tear at sharp turns.
 fn draw_strokes<B: DrawingBackend<ErrorType: 'static>>(backend: &mut B, points: &[Point], pen: Pen) -> Drawn {
     let half = 0.5 * pen.width;
@@ -194,7 +181,7 @@ fn draw_text<B: DrawingBackend<ErrorType: 'static>>(backend: &mut B, text: &Text
         Align::Middle => HPos::Center,
         Align::End => HPos::Right,
     };
-    let style = TextStyle::from(font(size, text.bold).transform(turn)).color(&text.colour);
+    let style = TextStyle::from(font(size, text.bold).transform(turn)).color(&INK);
     Ok(backend.draw_text(&text.content, &style.pos(Pos::new(anchor, VPos::Top)), fine((x, y)))?)
 }
 

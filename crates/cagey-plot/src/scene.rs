@@ -1,7 +1,15 @@
 //! A figure as a list of shapes in logical pixels, independent of the file it ends up in.
 
-use crate::text;
+use crate::colour::PAPER;
+use crate::text::{self, LABEL_SIZE};
+use cagey_core::{Error, Result};
 use plotters::style::{RGBAColor, RGBColor};
+
+/// The smallest and the largest permitted width and height.
+const SMALLEST: u32 = 200;
+pub(super) const LARGEST: u32 = 4000;
+/// The lengths of a dash and of the gap after it.
+const DASH: (f64, f64) = (6.0, 4.0);
 
 /// A place in logical pixels from the upper left corner.
 pub(super) type Point = (f64, f64);
@@ -39,7 +47,6 @@ pub(super) struct Text {
     pub content: String,
     pub at: Point,
     pub size: f64,
-    pub colour: RGBColor,
     pub align: Align,
     pub bold: bool,
     pub upwards: bool,
@@ -60,9 +67,14 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// An empty figure.
-    pub fn new(size: (u32, u32)) -> Self {
-        Self { size, shapes: Vec::new() }
+    /// An empty figure; an error for sizes that are too small to read or too large for memory.
+    pub fn new(size: (u32, u32)) -> Result<Self> {
+        let ((width, height), permitted) = (size, SMALLEST..=LARGEST);
+        if permitted.contains(&width) && permitted.contains(&height) {
+            return Ok(Self { size, shapes: Vec::new() });
+        }
+        let problem = format!("width and height must be {SMALLEST} to {LARGEST} pixels");
+        Err(Error::Usage(format!("figure size {width} x {height}: {problem}")))
     }
 
     /// The width in logical pixels.
@@ -77,7 +89,7 @@ impl Scene {
 
     /// Adds a line through `points`.
     pub fn line(&mut self, points: Vec<Point>, pen: Pen) {
-        let pieces = if pen.dashed { dashes(&points, 6.0, 4.0) } else { vec![points] };
+        let pieces = if pen.dashed { dashes(&points) } else { vec![points] };
         self.shapes.extend(pieces.into_iter().filter(|piece| piece.len() > 1).map(|piece| Shape::Line(piece, pen)));
     }
 
@@ -91,41 +103,33 @@ impl Scene {
         self.area(vec![a, (b.0, a.1), b, (a.0, b.1)], colour);
     }
 
-    /// Adds a disc with a thin rim in `rim`.
-    pub fn disc(&mut self, centre: Point, radius: f64, colour: RGBColor, rim: RGBColor) {
-        self.shapes.push(Shape::Disc { centre, radius: radius + 0.7, colour: rim });
+    /// Adds a disc with a thin rim.
+    pub fn disc(&mut self, centre: Point, radius: f64, colour: RGBColor) {
+        self.shapes.push(Shape::Disc { centre, radius: radius + 0.7, colour: PAPER });
         self.shapes.push(Shape::Disc { centre, radius, colour });
     }
 
     /// Adds plain text.
-    pub fn text(&mut self, content: &str, at: Point, size: f64, colour: RGBColor, align: Align) {
-        let content = content.to_owned();
-        self.shapes.push(Shape::Text(Text { content, at, size, colour, align, bold: false, upwards: false }));
+    pub fn text(&mut self, content: &str, at: Point, size: f64, align: Align) {
+        self.shapes.push(Shape::Text(Text { content: content.into(), at, size, align, bold: false, upwards: false }));
     }
 
     /// Adds a heading, shortened to `width`.
-    pub fn heading(&mut self, content: &str, at: Point, size: f64, colour: RGBColor, width: f64) {
+    pub fn heading(&mut self, content: &str, at: Point, size: f64, width: f64) {
         let content = text::shortened(content, size, true, width);
-        self.shapes.push(Shape::Text(Text {
-            content,
-            at,
-            size,
-            colour,
-            align: Align::Start,
-            bold: true,
-            upwards: false,
-        }));
+        self.shapes.push(Shape::Text(Text { content, at, size, align: Align::Start, bold: true, upwards: false }));
     }
 
-    /// Adds text that reads from bottom to top and is centred at `at`.
-    pub fn upwards(&mut self, content: &str, at: Point, size: f64, colour: RGBColor) {
-        let (content, align) = (content.to_owned(), Align::Middle);
-        self.shapes.push(Shape::Text(Text { content, at, size, colour, align, bold: false, upwards: true }));
+    /// Adds a label that reads from bottom to top and is centred at `at`.
+    pub fn upwards(&mut self, content: &str, at: Point) {
+        let (content, size, align) = (content.into(), LABEL_SIZE, Align::Middle);
+        self.shapes.push(Shape::Text(Text { content, at, size, align, bold: false, upwards: true }));
     }
 }
 
-/// Cuts a line into dashes of length `on` with gaps of length `off`.
-fn dashes(points: &[Point], on: f64, off: f64) -> Vec<Vec<Point>> {
+/// Cuts a line into dashes.
+fn dashes(points: &[Point]) -> Vec<Vec<Point>> {
+    let (on, off) = DASH;
     let mut pieces = vec![points.first().copied().into_iter().collect::<Vec<_>>()];
     let (mut drawing, mut left) = (true, on);
     for pair in points.windows(2) {

@@ -6,6 +6,13 @@ use std::sync::Once;
 /// A CSS font list: the bundled face under its own name, then faces of similar metrics for SVG viewers that lack it.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
+/// The em of tick labels.
+pub(super) const TICK_SIZE: f64 = 12.5;
+/// The em of axis names and legends.
+pub(super) const LABEL_SIZE: f64 = 13.5;
+/// The em of headings.
+pub(super) const TITLE_SIZE: f64 = 15.0;
+
 /// The height of DejaVu's line, ascent to descent, in units of its em; the rasterizer takes sizes in this unit.
 pub(super) const LINE_PER_EM: f64 = 1.164;
 

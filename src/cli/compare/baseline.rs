@@ -154,6 +154,7 @@ fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dat
     }
     let mut columns = vec![0.0; d * n];
     x.chunks(d).enumerate().for_each(|(r, row)| row.iter().enumerate().for_each(|(i, v)| columns[i * n + r] = *v));
+    let product = |row: &[f64], weights: &[f64]| row.iter().zip(weights).map(|(a, w)| a * w).sum::<f64>();
     let mut best: Option<(f64, Vec<f64>)> = None;
     for power in PENALTIES {
         let mut system = gram.clone();
@@ -162,10 +163,9 @@ fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dat
         let (mut weights, mut half) = (projected.clone(), columns.clone());
         factor.solve(&mut weights)?;
         factor.solve_lower(&mut half)?;
-        let fit = |row: &[f64]| row.iter().zip(&weights).map(|(a, w)| a * w).sum::<f64>();
         let errors = x.chunks(d).zip(&y).enumerate().map(|(r, (row, y))| {
             let leverage = half[r..].iter().step_by(n).map(|v| v * v).sum::<f64>() + 1.0 / n as f64;
-            ((y - fit(row)) / (1.0 - leverage).max(1e-6)).powi(2)
+            ((y - product(row, &weights)) / (1.0 - leverage).max(1e-6)).powi(2)
         });
         let error = errors.sum::<f64>() / n as f64;
         if best.as_ref().is_none_or(|(least, _)| error < *least) {
@@ -174,8 +174,7 @@ fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dat
     }
     let Some((error, weights)) = best else { return Err(Error::NotFinite("the error of ridge regression".into())) };
     let sd = error.sqrt().max(f64::MIN_POSITIVE);
-    let mean = |row: &[f64]| row.iter().zip(&weights).map(|(a, w)| a * w).sum::<f64>();
     // The exponential of an extreme linear prediction has no finite mean.
     let bound = |mean: f64| if scale.transform == TargetTransform::Identity { mean } else { mean.clamp(-6.0, 6.0) };
-    Ok(new.chunks(d).map(|row| scale.predictive(bound(mean(row)), sd)).collect())
+    Ok(new.chunks(d).map(|row| scale.predictive(bound(product(row, &weights)), sd)).collect())
 }

@@ -17,8 +17,7 @@ use serde_json::Value;
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
-use super::model::ModelOptions;
-use super::model::kinds::{self, KindGroups};
+use super::model::{ModelOptions, kinds};
 use super::training::TrainOptions;
 use super::{memory, output, report, scoring, settings};
 use baseline::Baseline;
@@ -27,10 +26,7 @@ use folds::Folds;
 
 /// Fit several models or kernels to the same rows and compare their scores
 #[derive(Debug, Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = examples()
-)]
+#[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Compare {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
     data: PathBuf,
@@ -58,8 +54,6 @@ pub struct Compare {
     splitting: Splitting,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
-    #[command(flatten)]
-    _kinds: KindGroups,
 }
 
 fn examples() -> String {
@@ -84,9 +78,7 @@ struct Task<'a> {
 impl Compare {
     /// Reads, fits all candidates, prints one table.
     pub fn run(self) -> Result<()> {
-        if let Some(figure) = &self.figure {
-            output::check_figure(figure, &[&self.data])?;
-        }
+        self.figure.iter().try_for_each(|figure| output::check_figure(figure, &[&self.data]))?;
         let (schema, data) = self.columns.read_grouped(&self.data, &self.reading, &self.model, self.folds.group())?;
         let mut candidates = Vec::new();
         let fitted = self.fit_all(&schema, &data, &mut [], &mut candidates);
@@ -94,10 +86,7 @@ impl Compare {
         let shown = fitted.is_ok() || !candidates.is_empty();
         let printed = if shown { self.print(&candidates, &schema.target) } else { Ok(()) };
         fitted.and(printed)?;
-        match &self.figure {
-            Some(figure) => draw(&candidates, figure),
-            None => Ok(()),
-        }
+        self.figure.iter().try_for_each(|figure| draw(&candidates, figure))
     }
 
     /// Fits all candidates to a table in memory and describes them as JSON.
@@ -129,19 +118,19 @@ impl Compare {
         let (models, kernels) = (asked(&self.models, &model.model), asked(&self.kernels, &model.kernel));
         let forecast = self.folds.is_rolling() && data.d - usize::from(schema.series().is_some()) == 1;
         let all = self.model.each(&models, &kernels);
-        ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
+        ModelOptions::check(&all, &likelihood, rows)?;
         // Reports what one of them cannot be fitted to before another is trained.
         let task = Task { schema, data, likelihood: &likelihood };
         let mut plans = Vec::new();
         for options in &all {
             let plan = self.plan(options, &task, &splits[0])?;
             for split in &splits {
-                plan.check(&data.subset(&split.test)).map_err(in_table(&self.data))?;
+                plan.check(&data.subset(&split.test)).map_err(in_table(Some(&self.data)))?;
             }
             plans.push(plan);
         }
         let options: Vec<&dyn cagey::models::options::ModelOptions> = plans.iter().map(Plan::options).collect();
-        self.training.check(&options, splits[0].train.len())?;
+        self.training.check(&options, rows)?;
         if let Some(plan) = plans.first() {
             candidates.extend(
                 Baseline::of(plan, forecast).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)),

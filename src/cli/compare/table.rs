@@ -1,7 +1,6 @@
 //! The comparison as text: the best first, with differences that say whether it is clearly the best.
 
 use super::candidate::{Candidate, Difference};
-use crate::cli::scoring::Brief;
 use crate::cli::{report, settings};
 
 /// A table with one row for each candidate, in their order: the best first.
@@ -9,25 +8,20 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
     let Some(best) = candidates.first() else { return String::new() };
     let Some(first) = best.runs.first() else { return String::new() };
     let brief = first.scores.scored.brief();
-    let names: Vec<String> = brief.iter().map(|(name, _)| name.to_string()).collect();
     let folds = best.runs.len();
-    let mut head = vec!["".to_string(), "model".to_string()];
-    head.extend(names.clone());
-    head.extend(["behind the best".to_string(), "± by rows".to_string()]);
-    head.extend((folds > 1).then(|| "± by folds".to_string()));
-    head.extend(["seconds".to_string(), "MB a step".to_string()]);
-    let mut rows = vec![head];
+    let mut head = vec!["", "model"];
+    head.extend(brief.iter().map(|(name, _)| *name));
+    head.extend(["behind the best", "± by rows"]);
+    head.extend((folds > 1).then_some("± by folds"));
+    head.extend(["seconds", "MB a step"]);
+    let mut rows = vec![head.into_iter().map(String::from).collect::<Vec<_>>()];
     for candidate in candidates {
         let Difference { mean, by_rows, by_folds } = candidate.difference(best);
         let is_best = std::ptr::eq(candidate, best);
         let mut row = vec![if is_best { "*" } else { "" }.to_string(), candidate.name.clone()];
-        for (k, (_, kind)) in brief.iter().enumerate() {
-            let value = candidate.over_folds(|run| run.scores.scored.brief()[k].1.value());
-            row.push(match kind {
-                Brief::Share(_) => report::percent(value),
-                Brief::Number(_) => report::fixed(value, 4),
-            });
-        }
+        row.extend(brief.iter().enumerate().map(|(k, (_, kind))| {
+            kind.with(candidate.over_folds(|run| run.scores.scored.brief()[k].1.value())).text()
+        }));
         let of_others = |value: f64| if is_best { String::new() } else { report::fixed(value, 4) };
         row.extend([of_others(mean), of_others(by_rows)]);
         row.extend((folds > 1).then(|| by_folds.map_or(String::new(), of_others)));
@@ -38,7 +32,8 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
     }
     let mut text = report::columns(&rows, 2);
     text += &format!("{}\n", verdict(candidates, best, unit));
-    for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
+    let models = || candidates.iter().filter(|candidate| !candidate.is_baseline());
+    for candidate in models() {
         let against = |(name, skill): (String, f64)| {
             let sign = if skill < 0.0 { "above" } else { "below" };
             format!("{} {sign} {name}", report::percent(skill.abs()))
@@ -48,7 +43,7 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
             text += &format!("{}: RMSE {}\n", candidate.name, skill.join(", "));
         }
     }
-    for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
+    for candidate in models() {
         let Some(fit) = candidate.runs[0].fit.as_ref() else { continue };
         let name = if folds > 1 { format!("{}, first fold", candidate.name) } else { candidate.name.clone() };
         if !fit.words.is_empty() {

@@ -5,7 +5,7 @@ mod prepare;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cagey::data::RowFile;
+use cagey::data::{Dataset, RowFile};
 use cagey::device::Transfers;
 use cagey::fitted::{Fitted, Plan};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
@@ -14,9 +14,8 @@ use clap::Args;
 
 use crate::cli::columns::Columns;
 use crate::cli::data::{Reading, Splitting, in_table};
-use crate::cli::interrupt::{self, Told, Watch};
-use crate::cli::model::kinds::KindGroups;
-use crate::cli::model::{ModelOptions, device};
+use crate::cli::interrupt::{self, Watch};
+use crate::cli::model::{ModelOptions, device, kinds};
 use crate::cli::saved::members_json;
 use crate::cli::scoring::HeldOut;
 use crate::cli::training::{SavingOptions, TrainOptions};
@@ -27,10 +26,7 @@ pub use prepare::Prepared;
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = examples()
-)]
+#[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet, or a file that --rows-file made; `-` for standard input
     #[arg(required_unless_present = "shards")]
@@ -68,8 +64,6 @@ pub struct Fit {
     training: TrainOptions,
     #[command(flatten, next_help_heading = "Training")]
     saving: SavingOptions,
-    #[command(flatten)]
-    _kinds: KindGroups,
 }
 
 fn examples() -> String {
@@ -94,8 +88,8 @@ impl Fit {
             Some(data) => self.prepare_in_memory(data)?,
         };
         let (mut progress, mut log) = ((!report::is_quiet()).then(Progress::new), self.log_every.map(Log::stderr));
-        let (mut watch, mut told) = (Watch::begin(), Told);
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch, &mut told];
+        let mut watch = Watch::begin();
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
@@ -113,19 +107,15 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let mut held_out = test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(self.in_table()) {
-            Ok(scores) => Some(scores),
-            Err(error) => {
-                report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
-                None
-            }
-        });
-        let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
-        let mut left_out = Trust::or_warn(match apart {
-            // Intervals were fitted to these rows: other ones say more.
-            Some(apart) if held_out.is_none() => Trust::of(&fitted, &apart, "rows set apart"),
-            _ => Trust::of_training(&fitted, seen),
-        });
+        let mut held_out =
+            test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(in_table(self.data.as_deref())) {
+                Ok(scores) => Some(scores),
+                Err(error) => {
+                    report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
+                    None
+                }
+            });
+        let mut left_out = left_out(&fitted, &mut held_out, apart.as_ref());
         if !interrupt::asked() {
             advise(&fitted, &mut held_out, &mut left_out, (max_time, began));
         }
@@ -167,15 +157,6 @@ impl Fit {
     /// sample of the rows only.
     fn on_disk(&self, data: &Path) -> bool {
         self.rows_file.is_some() || RowFile::recognised(data)
-    }
-
-    /// Puts the name of the table in front of an error about its rows.
-    fn in_table(&self) -> impl Fn(Error) -> Error {
-        let named = self.data.as_deref().map(in_table);
-        move |error| match &named {
-            Some(named) => named(error),
-            None => error,
-        }
     }
 
     fn check_outputs(&self) -> Result<()> {
@@ -230,6 +211,16 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         plan.shorter().iter().for_each(|advice| report::say(&settings::words(advice)));
     }
     Ok(())
+}
+
+/// Whether intervals hold for rows set `apart`, or else for the training rows.
+pub fn left_out(fitted: &Fitted, held_out: &mut Option<HeldOut>, apart: Option<&Dataset>) -> Trust {
+    let seen = held_out.as_mut().and_then(|held| Some(held.trust().diagnosis.as_ref()?.verdict));
+    Trust::or_warn(match apart {
+        // Intervals were fitted to these rows: other ones say more.
+        Some(apart) if held_out.is_none() => Trust::of(fitted, apart, "rows set apart"),
+        _ => Trust::of_training(fitted, seen),
+    })
 }
 
 /// Looks for settings that predict better, in the time that a limit counted from `began` leaves.

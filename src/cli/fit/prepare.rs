@@ -11,10 +11,9 @@ use cagey::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::Fit;
-use crate::cli::columns;
-use crate::cli::model::ModelOptions;
-use crate::cli::model::kinds;
-use crate::cli::{report, shards};
+use crate::cli::data::in_table;
+use crate::cli::model::{ModelOptions, kinds};
+use crate::cli::{columns, report, shards};
 
 /// Rows of a file that are read together.
 const PART: usize = 1 << 14;
@@ -43,10 +42,6 @@ impl Fingerprint {
         data.x.iter().chain(data.y.iter().flatten()).for_each(|value| self.0.update(value.to_le_bytes()));
     }
 
-    fn add_text(&mut self, text: &str) {
-        self.0.update(text);
-    }
-
     fn text(self) -> String {
         self.0.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -65,13 +60,12 @@ impl Fit {
         let tables = shards::open(&self.shards, &self.columns, &self.reading, &model)?;
         let rows = tables.rows();
         let y = tables.first().y.as_deref().unwrap_or_default();
-        let settings = self.settings(&model, &columns::likelihood(&model, tables.schema(), y)?, rows)?;
+        let likelihood = columns::likelihood(&model, tables.schema(), y)?;
         let mut fingerprint = Fingerprint::default();
-        fingerprint.add_text(&tables.checksums());
-        let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
-        let began = Instant::now();
-        let plan = Plan::from_shards(tables, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, None, Notes::default())
+        fingerprint.0.update(tables.checksums());
+        let start = self.begin(&model, tables.schema(), &likelihood, (rows, rows), fingerprint)?;
+        let plan = |settings, seed| Plan::from_shards(tables, settings, seed, crate::cli::registry());
+        self.prepared(start, plan, None, Notes::default())
     }
 
     pub(super) fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
@@ -100,14 +94,12 @@ impl Fit {
             true => self.model.linear(&schema, &likelihood, rows).unwrap_or_else(|| self.model.clone()),
             false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),
         };
-        let settings = self.settings(&model, &likelihood, rows)?;
-        let test = split.map(|split| data.subset(&split.test));
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
-        let config = self.begin(&schema, &settings, train.n, fingerprint)?;
-        let began = Instant::now();
-        let plan = Plan::new(schema, &train, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, test, notes)
+        let start = self.begin(&model, &schema, &likelihood, (rows, train.n), fingerprint)?;
+        let test = split.as_ref().map(|split| data.subset(&split.test));
+        let plan = |settings, seed| Plan::new(schema, &train, settings, seed, crate::cli::registry());
+        self.prepared(start, plan, test, notes)
     }
 
     fn refuse_series(&self) -> Result<()> {
@@ -152,38 +144,48 @@ impl Fit {
                 y.extend(rows.read(part)?.y.into_iter().flatten());
             }
         }
-        let settings = self.settings(&model, &columns::likelihood(&model, rows.schema(), &y)?, train.len())?;
-        let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
-        let began = Instant::now();
+        let likelihood = columns::likelihood(&model, rows.schema(), &y)?;
+        let start = self.begin(&model, rows.schema(), &likelihood, (train.len(), train.len()), fingerprint)?;
         let notes = rows.notes().clone();
-        let plan = Plan::from_file(rows.into(), train, settings, config.seed, crate::cli::registry());
-        self.prepared(plan, config, began, test, notes)
+        let plan = |settings, seed| Plan::from_file(rows.into(), train, settings, seed, crate::cli::registry());
+        self.prepared(start, plan, test, notes)
     }
 
     /// A training that is ready to begin, after a check that its held-out rows can be scored.
     fn prepared(
         &self,
-        plan: Result<Plan>,
-        config: TrainConfig,
-        began: Instant,
+        (settings, config): (Settings, TrainConfig),
+        plan: impl FnOnce(Settings, u64) -> Result<Plan>,
         test: Option<Dataset>,
         notes: Notes,
     ) -> Result<Prepared> {
-        let plan = plan.map_err(self.in_table())?;
+        let began = Instant::now();
+        let in_table = in_table(self.data.as_deref());
+        let plan = plan(settings, config.seed).map_err(&in_table)?;
         if let Some(test) = &test {
-            plan.check(test).map_err(self.in_table())?;
+            plan.check(test).map_err(in_table)?;
         }
         Ok(Prepared { plan, config, began, test, notes })
     }
 
-    /// Prints what the model is trained on, and returns the configuration of the training.
+    /// What to fit, for a number of rows that count, and the configuration of the training on so many rows, which are
+    /// noted. It is an error if the device is not available.
     fn begin(
         &self,
+        model: &ModelOptions,
         schema: &Schema,
-        settings: &Settings,
-        rows: usize,
+        likelihood: &str,
+        (counted, rows): (usize, usize),
         fingerprint: Fingerprint,
-    ) -> Result<TrainConfig> {
+    ) -> Result<(Settings, TrainConfig)> {
+        if let Some(sentence) = model.approximation(likelihood, counted)? {
+            report::say(&sentence);
+        }
+        ModelOptions::check(std::slice::from_ref(model), likelihood, counted)?;
+        let settings = model.settings(likelihood, counted, &self.training)?;
+        self.model.device.announce(settings.compute);
+        settings.compute.device()?;
+        let settings = Settings { store_factor: self.store_factor, ..settings };
         // The column of known noise or exposures is no input.
         let inputs = schema.d() - usize::from(settings.auxiliary_column.is_some()).min(schema.d());
         let (count, columns) = (report::count(rows, "row"), report::count(inputs, "input column"));
@@ -193,18 +195,7 @@ impl Fit {
         let on_disk = self.data.as_ref().is_some_and(|data| self.on_disk(data));
         let fingerprint =
             serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": on_disk, "settings": settings });
-        Ok(self.saving.extend(self.training.config(&*options, rows), fingerprint.to_string()))
-    }
-
-    /// What to fit. It is an error if the device is not available.
-    fn settings(&self, model: &ModelOptions, likelihood: &str, rows: usize) -> Result<Settings> {
-        if let Some(sentence) = model.approximation(likelihood, rows)? {
-            report::say(&sentence);
-        }
-        model.check_model(likelihood, rows)?;
-        let settings = model.settings(likelihood, rows, &self.training)?;
-        self.model.device.announce(settings.compute);
-        settings.compute.device()?;
-        Ok(Settings { store_factor: self.store_factor, ..settings })
+        let config = self.saving.extend(self.training.config(&*options, rows), fingerprint.to_string());
+        Ok((settings, config))
     }
 }

@@ -8,13 +8,8 @@ use super::ModelOptions;
 use crate::cli::registry;
 
 impl ModelOptions {
-    /// Refuses options of other models than the one that will be fitted.
-    pub fn check_model(&self, likelihood: &str, rows: usize) -> Result<()> {
-        Self::check_models(std::slice::from_ref(self), likelihood, rows)
-    }
-
     /// Refuses options that belong to none of the models that will be fitted.
-    pub fn check_models(all: &[Self], likelihood: &str, rows: usize) -> Result<()> {
+    pub fn check(all: &[Self], likelihood: &str, rows: usize) -> Result<()> {
         let mut fitted: Vec<&Row> = Vec::new();
         for options in all {
             let row = options.kind(likelihood, rows)?;

@@ -124,7 +124,7 @@ impl FromArgMatches for KindArguments {
     }
 }
 
-/// Only reads the options: [`KindGroups`] declares them where the help shows them.
+/// Only reads the options: commands declare them by [`arguments`] where the help shows them.
 impl Args for KindArguments {
     fn augment_args(command: Command) -> Command {
         command
@@ -137,31 +137,11 @@ impl Args for KindArguments {
 
 /// The options of all kinds as arguments of a command: one group of its help for each kind, and before them one for
 /// the options that the same kinds share.
-#[derive(Debug)]
-pub struct KindGroups;
-
-impl FromArgMatches for KindGroups {
-    fn from_arg_matches(_matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        Ok(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, _matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        Ok(())
-    }
-}
-
-impl Args for KindGroups {
-    fn augment_args(command: Command) -> Command {
-        let (shared, own): (Vec<_>, Vec<_>) =
-            KindArguments::all().into_iter().partition(|(_, owners)| owners.len() > 1);
-        let arguments = shared.into_iter().chain(own).enumerate().map(|(place, (arg, owners))| {
-            let models = if owners.len() > 1 { "Models" } else { "Model" };
-            arg.help_heading(format!("{models} {}", owners.join(", "))).display_order(place)
-        });
-        command.args(arguments.collect::<Vec<_>>())
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+pub fn arguments() -> Vec<Arg> {
+    let (shared, own): (Vec<_>, Vec<_>) = KindArguments::all().into_iter().partition(|(_, owners)| owners.len() > 1);
+    let arguments = shared.into_iter().chain(own).enumerate().map(|(place, (arg, owners))| {
+        let models = if owners.len() > 1 { "Models" } else { "Model" };
+        arg.help_heading(format!("{models} {}", owners.join(", "))).display_order(place)
+    });
+    arguments.collect()
 }

@@ -211,8 +211,8 @@ impl ModelOptions {
     /// for, it knows the kernel, and rows are too many for the exact one.
     pub fn linear(&self, schema: &Schema, likelihood: &str, rows: usize) -> Option<Self> {
         let names = self.inputs(schema);
-        let open = self.model.is_none() && self.kinds.is_silent() && likelihood.starts_with("gaussian");
-        let many = open && names.len() == 1 && !self.is_exact(likelihood, rows);
+        let open = self.is_silent() && likelihood.starts_with("gaussian");
+        let many = open && names.len() == 1 && !self.kind(likelihood, rows).is_ok_and(|row| row.name == usual().kind());
         let kernel = || parse_named(&self.kernel_text(), &names, &registry().kernels);
         if !(many && kernel().is_ok_and(|kernel| StateSpaceGp::knows(&kernel, 1))) {
             return None;
@@ -230,8 +230,8 @@ impl ModelOptions {
         training: &TrainOptions,
     ) -> Option<f64> {
         // With noise known to be small, even few rows say which kernel is right, and a temperature hides it.
-        let known = self.auxiliary_column().is_some();
-        let kind = self.kind(likelihood, rows).ok().filter(|_| self.is_open(training) && !known)?.name;
+        let open = self.is_open(training) && self.auxiliary_column().is_none();
+        let kind = self.kind(likelihood, rows).ok().filter(|_| open)?.name;
         let exact = likelihood.starts_with("gaussian") && kind == usual().kind();
         // Counts gain nothing by it.
         let classes = likelihood.starts_with("bernoulli") && kind == LaplaceOptions::NAME;
@@ -241,7 +241,7 @@ impl ModelOptions {
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
     /// exact model, or Laplace's approximation of classes, and few enough for the models of the average and the time.
     fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
-        let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
+        let open = self.is_open(training) && self.is_silent();
         let usual = |name: &str| self.kind(likelihood, rows).is_ok_and(|row| row.name == name);
         open && match likelihood.split('(').next() {
             Some("gaussian") => usual(NearestOptions::NAME) && rows <= average::MANY,
@@ -257,9 +257,8 @@ impl ModelOptions {
 
     /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked.
     fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
-        let open = self.is_open(training) && self.model.is_none() && self.kinds.is_silent();
-        let known = self.auxiliary_column().is_some();
-        open && !known && likelihood.starts_with("gaussian") && rows <= structure::MOST
+        let open = self.is_open(training) && self.is_silent() && self.auxiliary_column().is_none();
+        open && likelihood.starts_with("gaussian") && rows <= structure::MOST
     }
 
     /// Whether nothing is asked of the kernel, its parameters, the mean and the training.
@@ -272,10 +271,9 @@ impl ModelOptions {
             && self.device.choose().kind.is_cpu()
     }
 
-    /// Whether the exact model with gaussian targets is fitted.
-    fn is_exact(&self, likelihood: &str, rows: usize) -> bool {
-        let kind = self.kind(likelihood, rows);
-        likelihood.starts_with("gaussian") && kind.is_ok_and(|row| row.name == usual().kind())
+    /// Whether nothing is asked of the kind of model and its options.
+    fn is_silent(&self) -> bool {
+        self.model.is_none() && self.kinds.is_silent()
     }
 
     /// The priors asked for, except `none`.

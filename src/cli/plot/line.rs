@@ -9,14 +9,13 @@ use cagey::fitted::structure::{is_dated, name_of_season};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
-use cagey::models::posterior::Marginals;
 use cagey::params::{Parameters, shown};
 use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d, Ticks};
 use cagey::{Error, Result};
 use rayon::prelude::*;
 
 use super::super::data::targets;
-use super::{Grid, evenly, training, two_classes};
+use super::{Grid, evenly, span, training, two_classes};
 
 /// Training and held-out points, and a grid over both; of several series, those of one.
 pub(super) struct Axis {
@@ -44,7 +43,7 @@ impl Axis {
         let ahead = ahead.map(|ahead| only.rows((ahead.rows.x, vec![0.0; ahead.rows.n])).0);
         let begins = ahead.as_ref().map(|_| training.0.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten()).chain(ahead.iter().flatten());
-        let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        let (low, high) = span(all);
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
         let standardised = fitted.input_scale.apply(&only.with(&grid))?;
@@ -146,8 +145,9 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pa
         TargetTransform::Log => format!("log({})", fitted.schema.target),
         TargetTransform::Log1p => format!("log(1 + {})", fitted.schema.target),
     };
-    let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
-    let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, variance.sqrt());
+    let (marginals, noise) = (fitted.posterior().predict(&axis.standardised)?, fitted.noise().unwrap_or(0.0));
+    // Known noise of rows has no meaning on a grid and is left out.
+    let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, (variance + noise).sqrt());
     let total: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(predict).collect();
     let total = curve(&axis.grid, &fitted.calibrated(total));
     let exact = fitted.exact("drawing components")?;
@@ -194,13 +194,6 @@ fn title(kernel: &Kernel, dated: bool) -> String {
 pub(super) fn name_of_time(fitted: &Fitted) -> String {
     let series = fitted.schema.series().map(|(_, column)| &column.name);
     fitted.input_names().into_iter().find(|name| Some(name) != series).unwrap_or_default()
-}
-
-/// Marginals of standardised targets on a grid; known noise of rows has no meaning there and is left out.
-fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
-    let noise = fitted.noise().unwrap_or(0.0);
-    marginals.variance.iter_mut().for_each(|v| *v += noise);
-    marginals
 }
 
 pub(super) fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {

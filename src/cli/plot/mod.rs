@@ -1,20 +1,19 @@
 //! `cagey plot`
 
 mod line;
-mod parts;
 mod quality;
 mod series;
 mod surface;
 
 use std::path::{Path, PathBuf};
 
-use cagey::data::{Dataset, ReadOptions};
+use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::data::{Reading, Splitting, in_table};
+use super::data::{Reading, Splitting, in_table, read};
 use super::output;
 use super::report;
 use super::saved::Saved;
@@ -98,10 +97,10 @@ impl Plot {
         output::check_figure(&self.output, &inputs)?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
         let data = match &self.data {
-            Some(path) => Some(
-                self.splitting
-                    .scored(&fitted.schema, self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?,
-            ),
+            Some(path) => {
+                let data = read(path, &fitted.schema, true, &self.reading.options())?;
+                Some(self.splitting.scored(&fitted.schema, data)?)
+            }
             None => self.splitting.refuse().map(|()| None)?,
         };
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
@@ -109,15 +108,16 @@ impl Plot {
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
         let series = self.series.as_ref().map(|name| series::number(&fitted, name)).transpose()?;
         let grid = Grid { points: self.points, horizon: self.horizon, series };
-        let drawn = draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output);
-        match &self.data {
-            Some(path) => drawn.map_err(in_table(path)),
-            None => drawn,
-        }
+        draw_kind(&fitted, self.kind, (data.is_some(), new.as_ref(), scored), grid, &self.output)
+            .map_err(in_table(self.data.as_deref()))
     }
 }
 
-/// Draws a model without a table, by the name of a kind.
+/// Draws what `cagey plot` draws of a model without a table into a file: `posterior`, `components`, `calibration`,
+/// `learning` or `parts`.
+///
+/// # Errors
+/// As the command.
 pub fn draw(fitted: &Fitted, kind: &str, path: &Path) -> Result<()> {
     let unknown = |_| Error::Usage(format!("--kind {kind}: there are {}", Kind::names().join(", ")));
     draw_kind(fitted, Kind::from_str(kind, false).map_err(unknown)?, (false, None, None), Grid::default(), path)
@@ -151,7 +151,7 @@ fn draw_kind(
             Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
         }
         (Kind::Parts, _) if given => Err(Error::Usage("parts are drawn of the model only; leave out the table".into())),
-        (Kind::Parts, _) => parts::draw(fitted, path),
+        (Kind::Parts, _) => quality::parts(fitted, path),
         (Kind::Learning, _) => quality::learning(fitted, path),
         (Kind::Calibration, _) => quality::calibration(fitted, scored, path),
         (Kind::Posterior, 1) if fitted.schema.series().is_some() && grid.series.is_none() => {
@@ -200,6 +200,11 @@ fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
         Support::Classes(2) => class_labels(fitted, 2).try_into().ok(),
         _ => None,
     }
+}
+
+/// The least and the greatest of numbers.
+fn span<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
+    numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
 fn evenly(low: f64, high: f64, points: usize) -> Vec<f64> {

@@ -1,17 +1,15 @@
-//! Figures of how good a model is, over any inputs.
+//! Figures over any inputs: how good a model is, how it was trained, and its parts.
 
 use std::path::Path;
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{ReliabilityBin, calibration_curve, pit_curve, probability_transform, reliability};
-use cagey::plot::{Calibration, Figure, Frame, LearningCurve, Reliability, Run};
+use cagey::plot::{Calibration, Figure, Frame, LearningCurve, PartPoints, Parts, Points, Reliability, Run};
 use cagey::{Error, Result};
 
-use super::super::data::targets;
-
-/// Seed of the randomisation of counts.
-const SEED: u64 = 0;
+use crate::cli::data::targets;
+use crate::cli::scoring::{SEED, probabilities};
 
 /// Draws coverage against level; for classes, accuracy against confidence.
 pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Result<()> {
@@ -29,8 +27,7 @@ pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Resu
     let y = targets(data, fitted.target_transform())?;
     fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
-    let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
-    if let Some(probabilities) = probabilities {
+    if let Some(probabilities) = probabilities(&predictions) {
         let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
         let bins: Vec<_> = reliability(&codes, &probabilities)?.iter().map(ReliabilityBin::parts).collect();
         return Reliability { bins: &bins, frame: Frame::default() }.save(path);
@@ -56,4 +53,28 @@ pub fn learning(fitted: &Fitted, path: &Path) -> Result<()> {
         .collect();
     let runs: Vec<Run> = series.iter().map(|(name, loss, seconds)| Run { name, loss, seconds }).collect();
     LearningCurve { runs: &runs, ..LearningCurve::default() }.save(path)
+}
+
+/// Draws the inducing inputs over the first two columns, and the coefficient of each part.
+pub fn parts(fitted: &Fitted, path: &Path) -> Result<()> {
+    let parts = fitted.posterior().inducing_parts();
+    if parts.is_empty() {
+        let title = fitted.model.title();
+        return Err(Error::Usage(format!("only a sparse grid has parts to draw, and this is: {title}")));
+    }
+    let (d, names) = (fitted.data().d, fitted.input_names());
+    let mut columns = Vec::new();
+    for part in &parts {
+        let x = fitted.input_scale.invert(&part.inputs)?;
+        let column = |c: usize| x.chunks(d).map(|row| row.get(c).copied().unwrap_or(0.0)).collect::<Vec<f64>>();
+        columns.push([column(0), column(1)]);
+    }
+    let drawn = parts.iter().zip(&columns).map(|(part, [x, y])| PartPoints {
+        points: Points { x, y },
+        coefficient: part.coefficient,
+        technique: part.technique,
+    });
+    let drawn: Vec<PartPoints> = drawn.collect();
+    let [x, y] = [0, 1].map(|c| names.get(c).map_or("", String::as_str));
+    Parts { parts: &drawn, frame: Frame { title: &fitted.model.title(), x, y, ..Frame::default() } }.save(path)
 }

@@ -10,6 +10,7 @@ use cagey::{Error, Result};
 use super::Grid;
 use super::line::{Axis, curve, name_of_time};
 use crate::cli::report;
+use crate::data::listed;
 
 /// Most panels.
 const MOST: usize = 8;
@@ -23,10 +24,9 @@ fn names(fitted: &Fitted) -> &[String] {
 pub fn number(fitted: &Fitted, name: &str) -> Result<usize> {
     let names = names(fitted);
     names.iter().position(|own| own == name).ok_or_else(|| {
-        let more = if names.len() > MOST { ", …" } else { "" };
         let there = match names {
             [] => "the model has one series".to_string(),
-            _ => format!("there are {}{more}", names[..names.len().min(MOST)].join(", ")),
+            _ => format!("there are {}", listed(names, MOST)),
         };
         Error::Usage(format!("--series {name}: {there}"))
     })

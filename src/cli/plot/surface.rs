@@ -10,7 +10,7 @@ use cagey::models::options::Kind;
 use cagey::plot::{Decision, Figure, Frame, Points, Posterior2d};
 use cagey::{Error, Result};
 
-use super::{evenly, training, two_classes};
+use super::{evenly, span, training, two_classes};
 
 /// Most points along each axis: there are no more pixels.
 const MOST_ACROSS: usize = 500;
@@ -32,8 +32,7 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     }
     let ranges = fitted.input_ranges();
     let axis = |values: &[f64], others: &[f64], range: &[f64]| {
-        let all = values.iter().chain(others).chain(range);
-        let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        let (low, high) = span(values.iter().chain(others).chain(range));
         evenly(low, high, count)
     };
     let (across, up) = (axis(&first, &others[0], &ranges[0]), axis(&second, &others[1], &ranges[1]));
@@ -41,12 +40,15 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     let grid = fitted.input_scale.apply(&grid)?;
     let names = fitted.input_names();
     let frame = |title| Frame { title, x: &names[0], y: &names[1], ..Frame::default() };
+    let save = |mean: &[f64], sd: &[f64]| {
+        let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
+        Posterior2d { x: &across, y: &up, mean, sd, training, held_out, frame }.save(path)
+    };
     if fitted.is_gaussian() {
         let latent = fitted.latent_at(&grid)?;
         let mean: Vec<f64> = latent.iter().map(Predictive::mean).collect();
         let sd: Vec<f64> = latent.iter().map(Predictive::sd).collect();
-        let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
-        return Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, held_out, frame }.save(path);
+        return save(&mean, &sd);
     }
     let predictions = fitted.targets_at(&grid, None)?;
     let mean: Vec<f64> = predictions.iter().map(TargetPrediction::mean).collect();
@@ -76,7 +78,5 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
         ));
     }
     let spread = |p: &TargetPrediction| 0.5 * (p.response_quantile(0.841) - p.response_quantile(0.159));
-    let sd: Vec<f64> = predictions.iter().map(spread).collect();
-    let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
-    Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, held_out, frame }.save(path)
+    save(&mean, &predictions.iter().map(spread).collect::<Vec<f64>>())
 }

@@ -5,8 +5,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::records::{Records, checksum, of_record};
-use super::{About, MARK, RowFile, damaged, read_at};
+use super::{About, MARK, RowFile, checksum, damaged, of_record, read_at};
 use crate::atomic::write_atomically;
 use crate::data::InputScale;
 use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
@@ -26,9 +25,10 @@ impl RowFile {
             let io = |e: std::io::Error| Error::io(path, &e);
             let mut writer = BufWriter::new(&*file);
             let (mut bytes, mut index) = (Vec::new(), 0);
-            let mut found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
+            let mut found = stream_training(table.as_ref(), options, |Place { row, record }, inputs, target| {
                 bytes.clear();
-                Records::seal(index, [row as f64, record as f64].iter().chain(values), &mut bytes);
+                let numbers = [row as f64, record as f64].into_iter().chain(inputs.iter().copied()).chain(target);
+                seal(index, numbers, &mut bytes);
                 index += 1;
                 writer.write_all(&bytes).map_err(io)
             })?;
@@ -46,7 +46,7 @@ impl RowFile {
             Ok((about, sum, notes))
         })?;
         // Another file may have that name by now. Keep the one that was written.
-        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about, checksum, notes })
+        Ok(Self { path: path.into(), file: Mutex::new(file), about, checksum, notes })
     }
 }
 
@@ -70,7 +70,7 @@ fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
             let mut bytes = Vec::with_capacity(bytes.len());
             (start..end)
                 .zip(numbers.chunks_exact(records.width))
-                .for_each(|(index, record)| Records::seal(index, record, &mut bytes));
+                .for_each(|(index, record)| seal(index, record.iter().copied(), &mut bytes));
             file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes)).map_err(io)?;
         }
         let data = about.decode(&numbers);
@@ -106,12 +106,10 @@ impl Moments {
     }
 }
 
-impl Records {
-    /// Appends the record with this index, and its checksum.
-    fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
-        let start = bytes.len();
-        numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        let sum = of_record(index, &bytes[start..]);
-        bytes.extend(sum.to_le_bytes());
-    }
+/// Appends the record with this index, and its checksum.
+fn seal(index: usize, numbers: impl Iterator<Item = f64>, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    numbers.for_each(|number| bytes.extend(number.to_le_bytes()));
+    let sum = of_record(index, &bytes[start..]);
+    bytes.extend(sum.to_le_bytes());
 }

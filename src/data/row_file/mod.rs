@@ -5,14 +5,13 @@
 
 #[cfg(feature = "table")]
 mod create;
-mod records;
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use records::{NUMBER, Records, checksum};
+use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 
 use crate::data::InputScale;
@@ -23,6 +22,8 @@ use crate::{Error, Result};
 
 /// The last bytes of the file.
 const MARK: &[u8; 8] = b"cageyro2";
+/// The bytes of a number and of a checksum.
+const NUMBER: usize = size_of::<f64>();
 /// Tables have fewer rows than this, so that row numbers are exact as doubles.
 const MOST_ROWS: f64 = 9e15;
 
@@ -31,7 +32,6 @@ const MOST_ROWS: f64 = 9e15;
 pub struct RowFile {
     path: PathBuf,
     file: Mutex<File>,
-    records: Records,
     about: About,
     /// The checksum of the description.
     checksum: u64,
@@ -50,9 +50,9 @@ struct About {
 }
 
 impl About {
-    /// The form of records with checksums.
+    /// The form of the records.
     fn records(&self) -> Records {
-        Records { width: width(&self.schema) }
+        Records { width: self.schema.features.len() + 3 }
     }
 
     /// Whether the description could have come from a table.
@@ -80,7 +80,7 @@ impl About {
 
     /// Decodes records.
     fn decode(&self, records: &[f64]) -> Dataset {
-        let width = width(&self.schema);
+        let width = self.records().width;
         let (mut values, mut y) = (Vec::new(), Vec::new());
         let mut data = Dataset::default();
         for record in records.chunks_exact(width) {
@@ -144,11 +144,10 @@ impl RowFile {
             return Err(bad());
         }
         let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
-        let records = about.records();
-        if about.rows.checked_mul(records.size()) != Some(before as usize) || !about.is_sound() {
+        if about.rows.checked_mul(about.records().size()) != Some(before as usize) || !about.is_sound() {
             return Err(bad());
         }
-        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum: sum, notes: Notes::default() })
+        Ok(Self { path: path.into(), file: Mutex::new(file), about, checksum: sum, notes: Notes::default() })
     }
 
     /// The number of rows.
@@ -214,7 +213,8 @@ impl RowFile {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));
         }
-        let size = self.records.size();
+        let form = self.about.records();
+        let size = form.size();
         let mut bytes = vec![0; rows.len() * size];
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes.as_mut_slice();
@@ -226,24 +226,59 @@ impl RowFile {
             rest = others;
         }
         drop(file);
-        let numbers = self.records.open(rows.iter().copied(), &bytes).map_err(|row| damaged(&self.path, row))?;
+        let numbers = form.open(rows.iter().copied(), &bytes).map_err(|row| damaged(&self.path, row))?;
         let sound = |(_, record): &(&usize, &[f64])| self.about.permits(record);
-        match rows.iter().zip(numbers.chunks_exact(self.records.width)).find(|found| !sound(found)) {
+        match rows.iter().zip(numbers.chunks_exact(form.width)).find(|found| !sound(found)) {
             Some((row, _)) => Err(damaged(&self.path, *row)),
             None => Ok(self.about.decode(&numbers)),
         }
     }
 }
 
+/// The form of the records of a file: little-endian doubles, and a checksum over them and the record's index.
+#[derive(Debug, Clone, Copy)]
+struct Records {
+    /// The number of numbers in a record.
+    width: usize,
+}
+
+impl Records {
+    /// The bytes of a record.
+    fn size(self) -> usize {
+        (self.width + 1) * NUMBER
+    }
+
+    /// The numbers of the records with these indices, or the index of the first record that was changed since it was
+    /// written.
+    fn open(self, indices: impl IntoIterator<Item = usize>, bytes: &[u8]) -> std::result::Result<Vec<f64>, usize> {
+        let mut numbers = Vec::with_capacity(bytes.len() / NUMBER);
+        for (index, record) in indices.into_iter().zip(bytes.chunks_exact(self.size())) {
+            let (values, sum) = record.split_at(self.width * NUMBER);
+            if sum != of_record(index, values).to_le_bytes() {
+                return Err(index);
+            }
+            numbers.extend(values.as_chunks().0.iter().map(|&word| f64::from_le_bytes(word)));
+        }
+        Ok(numbers)
+    }
+}
+
+/// The checksum of the record with this index.
+fn of_record(index: usize, values: &[u8]) -> u64 {
+    checksum([&(index as u64).to_le_bytes(), values])
+}
+
+/// CRC-32. Every change of up to 32 bits in a row alters it.
+fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let mut crc = Hasher::new();
+    parts.into_iter().for_each(|part| crc.update(part));
+    crc.finalize().into()
+}
+
 /// The error for a record whose bytes changed.
 fn damaged(path: &Path, index: usize) -> Error {
     let (file, record) = (path.display(), index + 1);
     Error::Data(format!("{file}: record {record} is damaged; make the file anew from its table"))
-}
-
-/// The number of numbers in a record.
-fn width(schema: &Schema) -> usize {
-    schema.features.len() + 3
 }
 
 fn read_at(file: &mut File, at: u64, bytes: usize) -> std::io::Result<Vec<u8>> {

@@ -1,8 +1,8 @@
 //! One cell of a table: number, date, category or missing.
 
 use super::dates::{When, when};
+use super::notation::{Written, written};
 use crate::data::dataset::LARGEST;
-use crate::data::notation::{Written, written};
 
 const MISSING: [&str; 16] = [
     "",

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cell::{Cell, Value, flag};
 use super::dates::{When, month, when};
+use super::notation::exchanged;
 use super::options::{DateOrder, Missing, ReadOptions};
 use super::table::Table;
 use crate::Result;
 use crate::advice::Advice;
 use crate::data::classes::{Classes, canonical};
 use crate::data::dataset::LARGEST;
-use crate::data::notation::{Notation, exchanged};
-use crate::data::schema::{Column, Encoding};
+use crate::data::listed;
+use crate::data::schema::{Column, Encoding, Notation};
 
 /// If a column has more categories than this, they are probably identifiers or free text.
 pub(super) const MOST_CATEGORIES: usize = 1000;
@@ -31,7 +32,7 @@ pub(super) struct ColumnReader {
     /// Whether they could be, if asked for.
     fillable: bool,
     /// Whether categories are series.
-    series: bool,
+    pub(super) series: bool,
     /// How many cells were missing, how many were not, and the mean of these.
     gaps: usize,
     cells: usize,
@@ -41,10 +42,8 @@ pub(super) struct ColumnReader {
 /// What the cells of a column mean.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
-    /// Plain numbers, and what is wrong with other cells.
-    Number(Advice),
-    /// Numbers with signs, and what is wrong with other cells.
-    Written(Notation, Advice),
+    /// Numbers, the signs of some or all, and what is wrong with other cells.
+    Number(Option<Notation>, Advice),
     Flag,
     Month,
     Date {
@@ -86,13 +85,13 @@ impl Kind {
 
     fn encoding(&self) -> Encoding {
         match self {
-            Self::Written(notation, _) => Encoding::Written(notation.clone()),
+            Self::Number(Some(notation), _) => Encoding::Written(notation.clone()),
             Self::Flag => Encoding::Flag,
             Self::Month => Encoding::Month,
             Self::Date { order: None } => Encoding::Date,
             Self::Date { order: Some(DateOrder::Day) } => Encoding::DayFirst,
             Self::Date { order: Some(DateOrder::Month) } => Encoding::MonthFirst,
-            Self::Number(_) | Self::Category { .. } | Self::Class { .. } => Encoding::Numeric,
+            Self::Number(None, _) | Self::Category { .. } | Self::Class { .. } => Encoding::Numeric,
         }
     }
 
@@ -100,8 +99,8 @@ impl Kind {
     fn trained(encoding: &Encoding, options: &ReadOptions) -> Self {
         let number = || Advice::from("is not a number; the model was trained with numbers in this column");
         match encoding {
-            Encoding::Numeric => Self::Number(number()),
-            Encoding::Written(notation) => Self::Written(notation.clone(), number()),
+            Encoding::Numeric => Self::Number(None, number()),
+            Encoding::Written(notation) => Self::Number(Some(notation.clone()), number()),
             Encoding::Flag => Self::Flag,
             Encoding::Month => Self::Month,
             Encoding::Date => Self::Date { order: options.date_order },
@@ -116,7 +115,8 @@ impl Kind {
 }
 
 impl ColumnReader {
-    fn new(index: usize, kind: Kind, fills: bool) -> Self {
+    /// Cells of a kind, such as the target of training data.
+    pub(super) fn new(index: usize, kind: Kind, fills: bool) -> Self {
         Self { index, kind, fills, fillable: false, series: false, gaps: 0, cells: 0, mean: 0.0 }
     }
 
@@ -128,11 +128,6 @@ impl ColumnReader {
     /// The column that tells series apart, of training data.
     pub(super) fn series(index: usize) -> Self {
         Self { series: true, ..Self::new(index, Kind::categories(), false) }
-    }
-
-    /// The target of training data.
-    pub(super) fn target(index: usize, kind: Kind) -> Self {
-        Self::new(index, kind, false)
     }
 
     /// The target with the classes of the training data, if it had classes.
@@ -147,18 +142,13 @@ impl ColumnReader {
             Some(classes) => Kind::Class { codes: codes(classes.labels()), other },
             None => Kind::trained(encoding, options),
         };
-        Self::target(index, kind)
+        Self::new(index, kind, false)
     }
 
     /// A feature with the encoding of the training data.
     pub(super) fn trained(index: usize, column: &Column, options: &ReadOptions) -> Self {
         let series = matches!(column.encoding, Encoding::Series(_));
         Self { series, ..Self::new(index, Kind::trained(&column.encoding, options), column.fill.is_some()) }
-    }
-
-    /// Whether its texts are series.
-    pub(super) fn is_of_series(&self) -> bool {
-        self.series
     }
 
     /// The number for the cell of the current row.
@@ -249,26 +239,26 @@ impl ColumnReader {
             return Err(missing());
         }
         match &mut self.kind {
-            Kind::Number(wrong) => match cell.value() {
-                Value::Number(number) => Ok(number),
-                Value::TooLarge => Err(too_large()),
-                _ => Err(decimal_comma(cell, wrong.clone())),
-            },
-            Kind::Written(notation, wrong) => match cell.value() {
-                Value::Number(number) if !notation.is_in_every_cell() => Ok(number),
-                Value::Number(_) => {
+            Kind::Number(notation, wrong) => match (cell.value(), notation) {
+                (Value::Number(_), Some(notation)) if notation.is_in_every_cell() => {
                     let sign = match &notation.unit {
                         Some(unit) => format!("unit `{unit}`"),
                         None => "percent sign".into(),
                     };
                     Err(format!("has no {sign}, unlike other cells of the column; correct it").into())
                 }
-                Value::Written(found) if notation.with(&found.notation).as_ref() == Some(&*notation) => Ok(found.value),
-                Value::Written(_) => {
-                    let signs = notation.words();
-                    Err(format!("has other signs than the cells of the column, which have {signs}; correct it").into())
+                (Value::Number(number), _) => Ok(number),
+                (Value::Written(found), Some(notation)) => match notation.with(&found.notation) {
+                    Some(both) if both == *notation => Ok(found.value),
+                    _ => {
+                        let signs = notation.words();
+                        let problem = format!("has other signs than the cells of the column, which have {signs}");
+                        Err(format!("{problem}; correct it").into())
+                    }
+                },
+                (Value::TooLarge, _) => {
+                    Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column").into())
                 }
-                Value::TooLarge => Err(too_large()),
                 _ => Err(decimal_comma(cell, wrong.clone())),
             },
             Kind::Flag => match (cell.value(), cell) {
@@ -307,10 +297,6 @@ fn date(cell: Cell, order: Option<DateOrder>) -> std::result::Result<f64, Advice
     }
 }
 
-fn too_large() -> Advice {
-    format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()
-}
-
 fn category(cell: Cell, codes: &mut HashMap<String, usize>, others: &mut Others) -> std::result::Result<f64, Advice> {
     let label = cell.label();
     let next = codes.len();
@@ -323,9 +309,7 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, others: &mut Others)
         (None, Others::Refused) => {
             let mut known: Vec<&str> = codes.keys().map(String::as_str).collect();
             known.sort_unstable();
-            let more = if known.len() > 8 { ", …" } else { "" };
-            known.truncate(8);
-            Err(format!("is a category the model was not trained with; known are {}{more}", known.join(", ")).into())
+            Err(format!("is a category the model was not trained with; known are {}", listed(&known, 8)).into())
         }
         (None, Others::Learned) if next == MOST_CATEGORIES => {
             let text = format!(

@@ -7,9 +7,9 @@ use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
-use super::options::Header;
+use super::notation::exchanged;
+use super::options::{Header, ReadOptions};
 use super::table::{IsHeader, Layout, Table, positional_names};
-use crate::data::notation::exchanged;
 use crate::{Error, Result};
 
 /// An open CSV or TSV file.
@@ -30,16 +30,14 @@ pub(super) struct CsvTable {
     layout: Layout,
 }
 
-/// The form of a text file.
-pub(super) struct Form {
-    pub(super) delimiter: u8,
-    pub(super) header: Header,
-    pub(super) decimal_comma: bool,
-}
-
 impl CsvTable {
-    pub(super) fn open(reader: Box<dyn Read>, file: String, form: Form, is_header: IsHeader) -> Result<Self> {
-        let Form { delimiter, header, decimal_comma } = form;
+    pub(super) fn open(
+        reader: Box<dyn Read>,
+        file: String,
+        (delimiter, options): (u8, &ReadOptions),
+        is_header: IsHeader,
+    ) -> Result<Self> {
+        let ReadOptions { header, decimal_comma, .. } = *options;
         let (bounded, progress) = Bounded::new(Newlines::new(reader), delimiter);
         let reader = ReaderBuilder::new()
             .has_headers(false)

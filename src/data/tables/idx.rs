@@ -3,19 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::cell::Cell;
-use super::table::{Layout, Table, positional_names};
+use super::table::{Layout, Numbers, Table, positional_names};
 use crate::{Error, Result};
-
-/// A table of images: each image is a row, its pixels are columns. If there is a file of labels beside it, they are the
-/// last column, `label`.
-pub(super) struct IdxTable {
-    images: Array,
-    labels: Option<Array>,
-    /// The number of rows returned so far. The current row is the last of them.
-    given: usize,
-    layout: Layout,
-}
 
 /// Whether a file begins like an IDX file: two zeros, a number type, a number of dimensions.
 pub(super) fn recognised(head: &[u8]) -> bool {
@@ -30,53 +19,33 @@ pub(super) fn labels_beside(path: &Path) -> Option<PathBuf> {
     (other != name && name.contains("images") && path.is_file()).then_some(path)
 }
 
-impl IdxTable {
-    /// Reads images, and labels if there are any, each with the name of its file.
-    pub(super) fn read(
-        (images, file): (Box<dyn Read>, String),
-        labels: Option<(Box<dyn Read>, String)>,
-    ) -> Result<Self> {
-        let images = Array::read(images, &file)?;
-        let labels = labels.map(|(reader, file)| Array::read(reader, &file).map(|array| (array, file))).transpose()?;
-        let mut names = positional_names(images.width);
-        if let Some((labels, other)) = &labels {
-            if labels.width != 1 || labels.n != images.n {
-                return Err(Error::Data(format!(
-                    "{file}: its {} rows do not match the {} labels in {other}; rename that file if it does not \
-                     belong to \
-                     this one",
-                    images.n, labels.n
-                )));
-            }
-            names.push("label".into());
+/// A table of images: each image is a row, its pixels are columns. If there is a file of labels beside it, they are the
+/// last column, `label`. Both come with the names of their files.
+pub(super) fn read(
+    (images, file): (Box<dyn Read>, String),
+    labels: Option<(Box<dyn Read>, String)>,
+) -> Result<Box<dyn Table>> {
+    let images = Array::read(images, &file)?;
+    let labels = labels.map(|(reader, file)| Array::read(reader, &file).map(|array| (array, file))).transpose()?;
+    let mut names = positional_names(images.width);
+    if let Some((labels, other)) = &labels {
+        if labels.width != 1 || labels.n != images.n {
+            return Err(Error::Data(format!(
+                "{file}: its {} rows do not match the {} labels in {other}; rename that file if it does not belong to \
+                 this one",
+                images.n, labels.n
+            )));
         }
-        // Users may name the column `label`; pixel columns have no names of their own.
-        let named = labels.is_some();
-        Ok(Self { images, labels: labels.map(|(labels, _)| labels), given: 0, layout: Layout { file, names, named } })
+        names.push("label".into());
     }
-}
-
-impl Table for IdxTable {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn is_numeric(&self) -> bool {
-        true
-    }
-
-    fn advance(&mut self) -> Result<Option<usize>> {
-        self.given += usize::from(self.given <= self.images.n);
-        Ok((self.given <= self.images.n).then_some(self.given))
-    }
-
-    fn cell(&self, column: usize) -> Result<Cell<'_>> {
-        let (row, width) = (self.given - 1, self.images.width);
-        Ok(Cell::Number(match &self.labels {
-            Some(labels) if column == width => labels.number(row),
-            _ => self.images.number(row * width + column),
-        }))
-    }
+    // Users may name the column `label`; pixel columns have no names of their own.
+    let layout = Layout { file, names, named: labels.is_some() };
+    let (n, width) = (images.n, images.width);
+    let at = move |row: usize, column: usize| match &labels {
+        Some((labels, _)) if column == width => labels.number(row),
+        _ => images.number(row * width + column),
+    };
+    Ok(Box::new(Numbers::new(layout, n, at)))
 }
 
 /// An array as bytes, `[n, width]`.

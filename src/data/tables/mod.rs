@@ -8,6 +8,7 @@ mod dates;
 mod frame;
 mod idx;
 mod mask;
+mod notation;
 mod npy;
 mod options;
 #[cfg(feature = "parquet")]

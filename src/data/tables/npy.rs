@@ -4,70 +4,37 @@ use std::io::{self, Read};
 
 use npyz::{Deserialize, NpyFile, Order};
 
-use super::cell::Cell;
-use super::table::{Layout, Table, positional_names};
+use super::table::{Layout, Numbers, Table, positional_names};
 use crate::{Error, Result};
 
-/// An array `[n]` or `[n, width]` in memory, read as rows.
-pub(super) struct NpyTable {
-    values: Vec<f64>,
-    n: usize,
-    order: Order,
-    /// The number of rows returned so far. The current row is the last of them.
-    given: usize,
-    layout: Layout,
-}
-
-impl NpyTable {
-    pub(super) fn read(reader: Box<dyn Read>, file: String) -> Result<Self> {
-        let array = checked(reader)
-            .and_then(NpyFile::new)
-            .map_err(|e| Error::Data(format!("{file}: damaged NPY header: {e}")))?;
-        let (n, width) = match *array.shape() {
-            [n] => (n as usize, 1),
-            [n, width] => (n as usize, width as usize),
-            ref other => {
-                return Err(Error::Data(format!(
-                    "{file}: the array has shape {other:?}; save it with one or two dimensions, rows first"
-                )));
-            }
-        };
-        let mut layout = Layout { file, names: Vec::new(), named: false };
-        match n.checked_mul(width) {
-            None => return Err(layout.error(format_args!("damaged NPY header: shape [{n}, {width}]"))),
-            Some(0) => return Err(layout.error("the array is empty")),
-            Some(_) => {}
+/// An array `[n]` or `[n, width]`, read as rows.
+pub(super) fn read(reader: Box<dyn Read>, file: String) -> Result<Box<dyn Table>> {
+    let array =
+        checked(reader).and_then(NpyFile::new).map_err(|e| Error::Data(format!("{file}: damaged NPY header: {e}")))?;
+    let (n, width) = match *array.shape() {
+        [n] => (n as usize, 1),
+        [n, width] => (n as usize, width as usize),
+        ref other => {
+            return Err(Error::Data(format!(
+                "{file}: the array has shape {other:?}; save it with one or two dimensions, rows first"
+            )));
         }
-        let order = array.order();
-        let values = numbers(array, &layout)?;
-        // Only now is the width known to be right.
-        layout.names = positional_names(width);
-        Ok(Self { values, n, order, given: 0, layout })
+    };
+    let mut layout = Layout { file, names: Vec::new(), named: false };
+    match n.checked_mul(width) {
+        None => return Err(layout.error(format_args!("damaged NPY header: shape [{n}, {width}]"))),
+        Some(0) => return Err(layout.error("the array is empty")),
+        Some(_) => {}
     }
-}
-
-impl Table for NpyTable {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn is_numeric(&self) -> bool {
-        true
-    }
-
-    fn advance(&mut self) -> Result<Option<usize>> {
-        self.given += usize::from(self.given <= self.n);
-        Ok((self.given <= self.n).then_some(self.given))
-    }
-
-    fn cell(&self, column: usize) -> Result<Cell<'_>> {
-        let row = self.given - 1;
-        let place = match self.order {
-            Order::C => row * self.layout.names.len() + column,
-            Order::Fortran => column * self.n + row,
-        };
-        Ok(Cell::Number(self.values[place]))
-    }
+    let order = array.order();
+    let values = numbers(array, &layout)?;
+    // Only now is the width known to be right.
+    layout.names = positional_names(width);
+    let at = move |row: usize, column: usize| match order {
+        Order::C => values[row * width + column],
+        Order::Fortran => values[column * n + row],
+    };
+    Ok(Box::new(Numbers::new(layout, n, at)))
 }
 
 /// The most bytes of a header. NumPy itself refuses longer ones.

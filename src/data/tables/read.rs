@@ -5,16 +5,17 @@ use std::path::Path;
 
 use super::cell::Cell;
 use super::column::{ColumnReader, Kind, dropping};
-use super::options::{ReadOptions, TargetKind};
+use super::options::{Missing, ReadOptions, TargetKind};
 use super::selection::{has_names, locate, names_target, select};
 use super::source::{Origin, open};
 use super::survey::{Survey, survey};
 use super::table::{Table, positional_names};
-use super::walk::{MOST_NAMED, Output, Place, Walk};
+use super::walk::{MOST_NAMED, Output, Place, Walked, walk};
 use crate::Result;
 use crate::advice::Advice;
 use crate::data::classes::Classes;
 use crate::data::dataset::{Dataset, Notes, TextColumns};
+use crate::data::listed;
 use crate::data::schema::Schema;
 
 /// Reads training data and finds out how to encode each column.
@@ -30,16 +31,14 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
 
 /// [`read_training`] from any origin.
 pub(super) fn read_new(origin: &Origin, options: &ReadOptions) -> Result<(Schema, Dataset)> {
-    let mut training = Training::open(origin, options)?;
-    let Training { table, inputs, output, .. } = &mut training;
-    let mut raw = collect(&mut **table, inputs, Some(output), options, true)?;
-    raw.dataset.notes.warnings.append(&mut training.notes.warnings);
-    raw.dataset.notes.said.append(&mut training.notes.said);
-    let (schema, codes) = training.finish()?;
+    let training = Training::open(origin, options)?;
+    let mut raw = Raw::new(&*training.table, true, options);
+    let take = |table: &dyn Table, place, inputs: &[f64], target| raw.add(table, place, inputs, target);
+    let Streamed { schema, codes, dropped, notes, .. } = training.read(options.missing, take)?;
     codes.recode_inputs(&mut raw.values);
     codes.recode_targets(raw.dataset.y.as_deref_mut().unwrap_or_default());
     let dataset = raw.encode(&schema);
-    Ok((schema, dataset))
+    Ok((schema, Dataset { dropped, notes, ..dataset }))
 }
 
 /// A table of training data, and the readers of its columns.
@@ -91,8 +90,22 @@ impl Training {
         }
         let classes = options.classes.clone().map(Classes::in_order).transpose()?;
         let kind = kind.unwrap_or_else(|| Kind::classes(classes.as_ref()));
-        let output = Output { reader: ColumnReader::target(target, kind), needed: true };
+        let output = Output { reader: ColumnReader::new(target, kind, false), needed: true };
         Ok(Self { table, inputs, output, notes })
+    }
+
+    /// Passes each row to be used to `take`, as [`walk`] does, and finds schema and codes.
+    fn read(
+        mut self,
+        missing: Missing,
+        take: impl FnMut(&dyn Table, Place, &[f64], Option<f64>) -> Result<()>,
+    ) -> Result<Streamed> {
+        let Self { table, inputs, output, .. } = &mut self;
+        let Walked { rows, dropped, note } = walk(&mut **table, inputs, Some(output), (missing, true), take)?;
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.warnings.splice(0..0, note);
+        let (schema, codes) = self.finish()?;
+        Ok(Streamed { schema, codes, rows, dropped, notes })
     }
 
     /// The schema and the codes that were found.
@@ -117,32 +130,18 @@ impl Training {
     }
 }
 
-/// Passes each complete row of a table to `take`: its place, one value for each feature and, last, the target.
-/// Categories and classes are codes by first appearance. `take` stores what it needs.
+/// Passes each row of training data to `take`: its place, one value for each input, and the target. Categories and
+/// classes are codes by first appearance. `take` stores what it needs.
 ///
 /// # Errors
 /// As [`read_training`], and errors of `take`.
 pub(in crate::data) fn stream_training(
     path: &Path,
     options: &ReadOptions,
-    mut take: impl FnMut(Place, &[f64]) -> Result<()>,
+    mut take: impl FnMut(Place, &[f64], Option<f64>) -> Result<()>,
 ) -> Result<Streamed> {
-    let mut training = Training::open(&Origin::again(path)?, options)?;
-    let Training { table, inputs, output, .. } = &mut training;
-    let (mut walk, mut values) = (Walk::default(), Vec::with_capacity(inputs.len() + 1));
-    while let Some(place) = walk.next(&mut **table, inputs, Some(output), options.missing)? {
-        values.clear();
-        for reader in inputs.iter_mut().chain([&mut output.reader]) {
-            values.push(reader.read(&**table, place.row)?);
-        }
-        take(place, &values)?;
-    }
-    let (seen, dropped) = (walk.seen, walk.dropped);
-    let costs = walk.end(table.layout(), inputs, Some(output), true)?;
-    let mut notes = std::mem::take(&mut training.notes);
-    notes.warnings.extend(costs);
-    let (schema, codes) = training.finish()?;
-    Ok(Streamed { schema, codes, rows: seen - dropped, dropped, notes })
+    let training = Training::open(&Origin::again(path)?, options)?;
+    training.read(options.missing, |_, place, inputs, target| take(place, inputs, target))
 }
 
 /// What is known about a table after its last row.
@@ -233,35 +232,36 @@ pub(super) fn read_again(
         reader: ColumnReader::trained_target(index, schema.classes.as_ref(), &schema.target_encoding, options),
         needed: need_target,
     });
-    let mut raw = collect(&mut *table, &mut inputs, output.as_mut(), options, false)?;
+    let mut raw = Raw::new(&*table, output.is_some(), options);
+    let take = |table: &dyn Table, place, inputs: &[f64], target| raw.add(table, place, inputs, target);
+    let Walked { dropped, note, .. } = walk(&mut *table, &mut inputs, output.as_mut(), (options.missing, false), take)?;
     let unknown = inputs.iter().zip(&schema.features).filter_map(|(reader, column)| unknown(reader, &column.name));
-    raw.dataset.notes.warnings.extend(unknown);
-    Ok(raw.encode(&schema))
+    let notes = Notes { warnings: note.into_iter().chain(unknown).collect(), ..Notes::default() };
+    Ok(Dataset { dropped, notes, ..raw.encode(&schema) })
 }
 
 /// A warning about the categories of a column that the model was not trained with.
 fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
     let found: Vec<(&String, &usize)> = reader.unknown().collect();
     let rows: usize = found.iter().map(|(_, rows)| *rows).sum();
-    let shown = found.iter().take(MOST_NAMED);
-    let each: Vec<String> = shown.map(|(text, rows)| format!("{} ({rows})", Cell::Text(text).quoted())).collect();
-    let more = if found.len() > each.len() { ", …" } else { "" };
-    let (rows, known) = (if rows == 1 { "1 row".into() } else { format!("{rows} rows") }, reader.categories());
-    (!found.is_empty()).then(|| {
-        let each = each.join(", ");
-        if reader.is_of_series() {
-            return format!(
-                "`{name}`: the model has no rows of the series {each}{more}; what it predicts for {rows} is what it \
-                 expects of any series, and knows nothing of these"
-            )
-            .into();
-        }
-        format!(
-            "`{name}`: the model was not trained with {each}{more}; for {rows} it predicts any of the {known} texts it \
+    if found.is_empty() {
+        return None;
+    }
+    let each: Vec<String> =
+        found.iter().map(|(text, rows)| format!("{} ({rows})", Cell::Text(text).quoted())).collect();
+    let each = listed(&each, MOST_NAMED);
+    let rows = if rows == 1 { "1 row".into() } else { format!("{rows} rows") };
+    let text = match (reader.series, reader.categories()) {
+        (true, _) => format!(
+            "`{name}`: the model has no rows of the series {each}; what it predicts for {rows} is what it expects of \
+             any series, and knows nothing of these"
+        ),
+        (false, known) => format!(
+            "`{name}`: the model was not trained with {each}; for {rows} it predicts any of the {known} texts it \
              knows, each with the same weight"
-        )
-        .into()
-    })
+        ),
+    };
+    Some(text.into())
 }
 
 /// Rows with one value for each column; categories are still codes.
@@ -271,49 +271,38 @@ struct Raw {
 }
 
 impl Raw {
+    /// No rows yet, of a table with `targets` or without.
+    fn new(table: &dyn Table, targets: bool, options: &ReadOptions) -> Self {
+        let columns = options.keep.then(|| TextColumns { names: table.layout().names.clone(), records: Vec::new() });
+        Self { values: Vec::new(), dataset: Dataset { y: targets.then(Vec::new), columns, ..Dataset::default() } }
+    }
+
+    /// Adds the current row of a table. Without its target, there are no targets at all.
+    fn add(&mut self, table: &dyn Table, place: Place, inputs: &[f64], target: Option<f64>) -> Result<()> {
+        self.values.extend(inputs);
+        let data = &mut self.dataset;
+        match (&mut data.y, target) {
+            (Some(y), Some(target)) => y.push(target),
+            (y, _) => *y = None,
+        }
+        data.rows.push(place.row);
+        data.records.push(place.record);
+        if let Some(kept) = &mut data.columns {
+            kept.records.push(text(table)?);
+        }
+        Ok(())
+    }
+
     fn encode(self, schema: &Schema) -> Dataset {
         Dataset {
             x: schema.encode(self.values),
+            n: self.dataset.rows.len(),
             d: schema.d(),
             feature_names: schema.feature_names(),
             target_name: schema.target.clone(),
             ..self.dataset
         }
     }
-}
-
-fn collect(
-    table: &mut dyn Table,
-    inputs: &mut [ColumnReader],
-    mut output: Option<&mut Output>,
-    options: &ReadOptions,
-    training: bool,
-) -> Result<Raw> {
-    let mut values = Vec::new();
-    let mut y = output.is_some().then(Vec::new);
-    let mut data = Dataset::default();
-    let mut kept = options.keep.then(|| TextColumns { names: table.layout().names.clone(), records: Vec::new() });
-    let mut walk = Walk::default();
-    while let Some(Place { row, record }) = walk.next(table, inputs, output.as_deref(), options.missing)? {
-        for reader in inputs.iter_mut() {
-            values.push(reader.read(table, row)?);
-        }
-        if let (Some(output), Some(targets)) = (output.as_mut(), y.as_mut()) {
-            match output.reader.read(table, row) {
-                Ok(target) => targets.push(target),
-                Err(problem) if output.needed => return Err(problem),
-                Err(_) => y = None,
-            }
-        }
-        data.rows.push(row);
-        data.records.push(record);
-        if let Some(kept) = kept.as_mut() {
-            kept.records.push(text(table)?);
-        }
-    }
-    data.dropped = walk.dropped;
-    data.notes.warnings.extend(walk.end(table.layout(), inputs, output.as_deref(), training)?);
-    Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, columns: kept, ..data } })
 }
 
 fn text(table: &dyn Table) -> Result<Vec<String>> {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::csv::{CsvTable, Form};
+use super::csv::CsvTable;
 use super::frame::Frame;
-use super::idx::{self, IdxTable};
-use super::npy::NpyTable;
 use super::options::ReadOptions;
 use super::table::{IsHeader, Table};
+use super::{idx, npy};
 use crate::{Error, Result};
 
 /// How many bytes of a file are examined to recognise its format and delimiter.
@@ -77,13 +76,13 @@ pub(super) fn open(origin: &Origin, options: &ReadOptions, is_header: IsHeader) 
             "Parquet is read from uncompressed files only; save it to one first"
         }
         [b'P', b'A', b'R', b'1', ..] => return open_parquet(path, file),
-        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => return Ok(Box::new(NpyTable::read(reader, file)?)),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => return npy::read(reader, file),
         head if idx::recognised(head) => {
             let beside = idx::labels_beside(path).map(|path| {
                 let file = display_name(&path);
                 unpack(&Origin::once(&path), &file).map(|labels| (labels.reader, file))
             });
-            return Ok(Box::new(IdxTable::read((reader, file), beside.transpose()?)?));
+            return idx::read((reader, file), beside.transpose()?);
         }
         head if head.get(8..).is_some_and(|rest| rest.starts_with(b"{\"__metadata__\"")) => {
             "this is a saved model, not a table; `cagey inspect` describes it"
@@ -92,8 +91,7 @@ pub(super) fn open(origin: &Origin, options: &ReadOptions, is_header: IsHeader) 
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
         _ => {
             let delimiter = options.delimiter.unwrap_or_else(|| delimiter(path, &head, options.decimal_comma));
-            let form = Form { delimiter, header: options.header, decimal_comma: options.decimal_comma };
-            return Ok(Box::new(CsvTable::open(reader, file, form, is_header)?));
+            return Ok(Box::new(CsvTable::open(reader, file, (delimiter, options), is_header)?));
         }
     };
     Err(Error::Data(format!("{file}: {problem}")))

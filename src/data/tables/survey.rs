@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use super::column::{ColumnReader, Kind};
 use super::options::{DateOrder, LeaveOut, ReadOptions, TargetKind};
-use super::table::{Layout, Table};
+use super::table::Table;
 use super::tally::Tally;
 use crate::Result;
 use crate::advice::Advice;
-use crate::data::Notes;
-use crate::data::notation::Notation;
+use crate::data::{Notation, Notes};
 
 /// Names of columns that name the rows, in lower case.
 const INDEX_NAMES: [&str; 14] = [
@@ -75,11 +74,15 @@ pub(super) fn survey(
     }
     // An index may be all there is: the time of a series.
     let inputs = features.iter().filter(|column| !series(**column)).count();
+    let each = |out: &[(usize, Why)]| -> Vec<String> {
+        out.iter().map(|(at, why)| format!("`{}` {}", names[*at], why.words())).collect()
+    };
     if out.len() == inputs {
         out.retain(|(_, why)| *why != Why::Index);
     }
     if out.len() == inputs {
-        return Err(nothing_left(layout, &out));
+        let problem = format!("no input is left: {}; name the inputs to use them all the same", each(&out).join(", "));
+        return Err(layout.error(problem).about("ReadOptions::features"));
     }
     let mut inputs = Vec::new();
     let mut read: Vec<(&str, Kind, &Tally)> = Vec::new();
@@ -100,7 +103,10 @@ pub(super) fn survey(
     };
     read.extend(kind.clone().map(|kind| (names[target].as_str(), kind, &of_target)));
     let mut notes = Notes { said: said(&read), warnings: doubts(&read, options.decimal_comma) };
-    notes.said.extend(left_out(&names, &out));
+    if !out.is_empty() {
+        let text = format!("left out: {}; name the inputs to keep such a column", few(&each(&out)));
+        notes.said.push(Advice::from(text).about("ReadOptions::features"));
+    }
     Ok(Survey { inputs, target: kind, notes })
 }
 
@@ -122,18 +128,6 @@ impl Why {
     }
 }
 
-fn nothing_left(layout: &Layout, out: &[(usize, Why)]) -> crate::Error {
-    let each: Vec<String> = out.iter().map(|(at, why)| format!("`{}` {}", layout.names[*at], why.words())).collect();
-    let problem = format!("no input is left: {}; name the inputs to use them all the same", each.join(", "));
-    layout.error(problem).about("ReadOptions::features")
-}
-
-fn left_out(names: &[String], out: &[(usize, Why)]) -> Option<Advice> {
-    let each: Vec<String> = out.iter().map(|(at, why)| format!("`{}` {}", names[*at], why.words())).collect();
-    let text = format!("left out: {}; name the inputs to keep such a column", few(&each));
-    (!out.is_empty()).then(|| Advice::from(text).about("ReadOptions::features"))
-}
-
 /// A list for a message; only the first ones if there are many.
 fn few(all: &[String]) -> String {
     const MOST: usize = 8;
@@ -152,11 +146,11 @@ fn said(read: &[(&str, Kind, &Tally)]) -> Vec<Advice> {
             Kind::Date { order: Some(DateOrder::Month) } => "dates with the month first, in decimal years".into(),
             Kind::Flag => "0 and 1 for False and True".into(),
             Kind::Month => "the number of the month".into(),
-            Kind::Written(notation, _) if *notation != Notation::default() => {
+            Kind::Number(Some(notation), _) if *notation != Notation::default() => {
                 format!("numbers, without {}", notation.words())
             }
-            Kind::Written(..) => "numbers, those in brackets as negative".into(),
-            Kind::Number(_) | Kind::Class { .. } => continue,
+            Kind::Number(Some(_), _) => "numbers, those in brackets as negative".into(),
+            Kind::Number(None, _) | Kind::Class { .. } => continue,
         };
         ways.entry(way).or_default().push(format!("`{name}`"));
     }
@@ -167,8 +161,8 @@ fn said(read: &[(&str, Kind, &Tally)]) -> Vec<Advice> {
 fn doubts(read: &[(&str, Kind, &Tally)], decimal_comma: bool) -> Vec<Advice> {
     let doubtful = |(name, kind, tally): &(&str, Kind, &Tally)| {
         let doubt = match kind {
-            Kind::Written(Notation { thousands: Some(','), .. }, _) => !tally.certain && !decimal_comma,
-            Kind::Number(_) => decimal_comma && tally.thirds > 0 && tally.thirds == tally.fractions,
+            Kind::Number(Some(Notation { thousands: Some(','), .. }), _) => !tally.certain && !decimal_comma,
+            Kind::Number(None, _) => decimal_comma && tally.thirds > 0 && tally.thirds == tally.fractions,
             _ => false,
         };
         doubt.then(|| format!("`{name}`"))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::cell::Cell;
+use crate::data::listed;
 use crate::suggest::nearest;
 use crate::{Error, Result};
 
@@ -61,9 +62,8 @@ impl Layout {
 
     /// The names of the columns for a message; only the first ones if there are many.
     pub(super) fn listing(&self) -> String {
-        let shown: Vec<String> = self.names.iter().take(12).map(|name| format!("`{name}`")).collect();
-        let more = if self.names.len() > shown.len() { ", …" } else { "" };
-        format!("{}{more}", shown.join(", "))
+        let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
+        listed(&names, 12)
     }
 }
 
@@ -94,6 +94,41 @@ impl Names<'_> {
                 Err(layout.error(format!("no column `{name}`{header}; {hint}")))
             }
         }
+    }
+}
+
+/// An array of numbers in memory, read as rows.
+pub(super) struct Numbers<F> {
+    layout: Layout,
+    n: usize,
+    /// The number of rows returned so far. The current row is the last of them.
+    given: usize,
+    /// The number in a row and a column, both from 0.
+    at: F,
+}
+
+impl<F: Fn(usize, usize) -> f64> Numbers<F> {
+    pub(super) fn new(layout: Layout, n: usize, at: F) -> Self {
+        Self { layout, n, given: 0, at }
+    }
+}
+
+impl<F: Fn(usize, usize) -> f64> Table for Numbers<F> {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn is_numeric(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self) -> Result<Option<usize>> {
+        self.given += usize::from(self.given <= self.n);
+        Ok((self.given <= self.n).then_some(self.given))
+    }
+
+    fn cell(&self, column: usize) -> Result<Cell<'_>> {
+        Ok(Cell::Number((self.at)(self.given - 1, column)))
     }
 }
 

@@ -7,7 +7,7 @@ use super::column::{Kind, MOST_CATEGORIES, dropping, is_decimal_comma};
 use super::dates::month;
 use super::options::{DateOrder, ReadOptions};
 use crate::advice::Advice;
-use crate::data::notation::Notation;
+use crate::data::Notation;
 
 /// Rows that a column of names or an index has at least.
 const FEW: usize = 5;
@@ -152,14 +152,14 @@ impl Tally {
                 return Kind::Date { order: self.order(options.date_order) };
             }
             let text = "is a date, not a number; read dates as decimal years, or leave the column out";
-            return Kind::Number(dropping(Advice::from(text).about("ReadOptions::dates"), name));
+            return Kind::Number(None, dropping(Advice::from(text).about("ReadOptions::dates"), name));
         }
         if self.is_text() && options.one_hot {
             return Kind::categories();
         }
         if self.is_text() {
             let text = "is not a number; encode categories as one-hot inputs, or leave the column out";
-            return Kind::Number(dropping(Advice::from(text).about("ReadOptions::one_hot"), name));
+            return Kind::Number(None, dropping(Advice::from(text).about("ReadOptions::one_hot"), name));
         }
         if cells > 0 && self.flags == cells {
             return Kind::Flag;
@@ -175,10 +175,7 @@ impl Tally {
                 Advice::from(text).set("ReadOptions::categorical", name)
             }
         };
-        match &self.notation {
-            Some(notation) => Kind::Written(notation.clone(), why),
-            None => Kind::Number(why),
-        }
+        Kind::Number(self.notation.clone(), why)
     }
 
     /// What the cells of a target mean whose kind is to be found out; none for classes.
@@ -186,7 +183,7 @@ impl Tally {
         let cells = self.cells();
         if self.is_dates() {
             let text = "is a date, and a target is a number or a class; name the target column";
-            return Some(Kind::Number(Advice::from(text).about("ReadOptions::target")));
+            return Some(Kind::Number(None, Advice::from(text).about("ReadOptions::target")));
         }
         let numbers = self.numerals() > 0 && 2 * self.numerals() >= cells;
         let commas = self.commas > 0 && self.numerals() + self.commas == cells;
@@ -195,10 +192,6 @@ impl Tally {
     }
 
     pub(super) fn number(&self, why: &'static str) -> Kind {
-        let why = Advice::from(format!("is not a number; {why}"));
-        match &self.notation {
-            Some(notation) => Kind::Written(notation.clone(), why),
-            None => Kind::Number(why),
-        }
+        Kind::Number(self.notation.clone(), format!("is not a number; {why}").into())
     }
 }
