@@ -105,9 +105,7 @@ impl DeviceOp<2> for CholeskySolve {
 }
 
 impl DeviceOp<1> for LogDet {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+    const ALGEBRA: bool = false;
 
     fn forward(self: Arc<Self>, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let l = batch(l, "L")?;
@@ -122,9 +120,7 @@ impl DeviceOp<1> for LogDet {
 }
 
 impl DeviceOp<1> for Unpack {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+    const ALGEBRA: bool = false;
 
     fn forward(self: Arc<Self>, [packed]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let m = order(packed.shape().num_elements())?;

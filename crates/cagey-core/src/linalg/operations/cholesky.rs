@@ -7,10 +7,8 @@ use faer::{MatMut, MatRef};
 
 use crate::error::Result;
 use crate::linalg::dense::{self, congruence, product};
-use crate::linalg::host::{HostOp, Vjp, apply1};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply1};
 use crate::linalg::jitter;
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -25,7 +23,7 @@ use crate::linalg::shape;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`].
 pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
-    apply1(Cholesky { name: name.into() }, k)
+    apply1(Anywhere::new(Cholesky { name: name.into() }), k)
 }
 
 pub(in crate::linalg) struct Cholesky {
@@ -33,11 +31,6 @@ pub(in crate::linalg) struct Cholesky {
 }
 
 impl HostOp<1> for Cholesky {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
         with_real!(k.dtype(), T => {

@@ -9,9 +9,7 @@ use rayon::prelude::*;
 use super::mvn::posterior;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, transpose};
-use crate::linalg::host::{HostOp, Vjp, apply3};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply3};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::threads;
 
@@ -26,17 +24,12 @@ use crate::threads;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter).
 pub fn loo_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
-    apply3(LooNll, k, noise, r)
+    apply3(Anywhere::new(LooNll), k, noise, r)
 }
 
 pub(in crate::linalg) struct LooNll;
 
 impl HostOp<3> for LooNll {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, _, alpha) = posterior::<T>(inputs)?;

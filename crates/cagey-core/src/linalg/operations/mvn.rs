@@ -8,10 +8,8 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Vjp, apply3};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply3};
 use crate::linalg::jitter::check_rounding;
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 use crate::threads;
@@ -28,17 +26,12 @@ use crate::threads;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter).
 pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
-    apply3(MvnNll, k, noise, r)
+    apply3(Anywhere::new(MvnNll), k, noise, r)
 }
 
 pub(crate) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, r, alpha) = posterior::<T>(inputs)?;

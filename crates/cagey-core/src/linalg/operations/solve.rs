@@ -8,9 +8,7 @@ use super::triangular;
 use super::triangular::Systems;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Vjp, apply1, apply2};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply1, apply2};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -22,7 +20,7 @@ use crate::linalg::shape;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a
 /// zero, NaN or infinite entry.
 pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(CholeskySolve, l, b)
+    apply2(Anywhere::new(CholeskySolve), l, b)
 }
 
 pub(in crate::linalg) struct CholeskySolve;
@@ -41,11 +39,6 @@ fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
 }
 
 impl HostOp<2> for CholeskySolve {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         triangular::check_right_hand_side(&l, &b, n)?;
@@ -88,17 +81,12 @@ fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero,
 /// NaN or infinite entry.
 pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
-    apply1(LogDet, l)
+    apply1(Anywhere::new(LogDet), l)
 }
 
 pub(in crate::linalg) struct LogDet;
 
 impl HostOp<1> for LogDet {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let n = shape::square("L", &l)?;
         with_real!(l.dtype(), T => {

@@ -7,9 +7,7 @@ use faer::MatRef;
 
 use crate::error::{Error, Result};
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Vjp, apply2};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -20,7 +18,7 @@ use crate::linalg::shape;
 /// # Errors
 /// [`Error::Shape`], or [`Error::NotFinite`] if the diagonal of `l` has a zero, NaN or infinite entry.
 pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { transposed: false }, l, b)
+    apply2(Anywhere::new(Solve { transposed: false }), l, b)
 }
 
 /// `X = L⁻ᵀ B`, as [`solve_lower`]; `B̄ = L⁻¹ X̄` and `L̄ = −tril(X B̄ᵀ)`.
@@ -28,7 +26,7 @@ pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<
 /// # Errors
 /// As [`solve_lower`].
 pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { transposed: true }, l, b)
+    apply2(Anywhere::new(Solve { transposed: true }), l, b)
 }
 
 /// `X = L⁻¹ B`, or `L⁻ᵀ B`.
@@ -125,11 +123,6 @@ impl Solve {
 }
 
 impl HostOp<2> for Solve {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         let dims = b.shape().clone();

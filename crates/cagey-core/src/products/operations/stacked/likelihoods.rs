@@ -100,13 +100,14 @@ impl Likelihoods {
         let (n, p, c) = (rows.len(), inputs[0].shape()[1], inputs[1].shape()[1]);
         let of = |values: Vec<f64>, shape: &[usize]| narrowed(values, shape, inputs[0].dtype());
         let own = of(x[rows.start * p..rows.end * p].to_vec(), &[n, p]);
-        let matrix: Arc<Dense> = Arc::new(Dense { program: self.program.clone() });
-        let (matrix, pull) = HostOp::<2>::forward(matrix, [own, of(coefficients[k * c..][..c].to_vec(), &[c])])?;
+        let matrix = Arc::new(Dense { program: self.program.clone(), same: true });
+        let coefficients = of(coefficients[k * c..][..c].to_vec(), &[c]);
+        let (matrix, pull) = HostOp::forward(matrix, [own.clone(), coefficients, own])?;
         let noises = of(vec![noise[k]; n], &[n]);
-        let (value, back) = Arc::new(MvnNll).forward([matrix, noises, of(residual[rows].to_vec(), &[n])])?;
+        let (value, back) = HostOp::forward(Arc::new(MvnNll), [matrix, noises, of(residual[rows].to_vec(), &[n])])?;
         let [matrix, noises, residual] = back(of(vec![1.0], &[1]), [true; 3])?;
         let none = || Error::Device("an adjoint gave nothing".into());
-        let [x, coefficients] = pull(matrix.ok_or_else(none)?, [true; 2])?;
+        let [x, coefficients, _] = pull(matrix.ok_or_else(none)?, [true; 3])?;
         let numbers = |data: Option<TensorData>| data.ok_or_else(none).and_then(widened);
         let noise = numbers(noises)?.iter().sum();
         Ok((widened(value)?[0], [numbers(x)?, numbers(coefficients)?, vec![noise], numbers(residual)?]))
