@@ -37,28 +37,21 @@ impl HostOp<1> for Cholesky {
             let mut lower = into_vec::<T>(k)?;
             let single = lower.len() == n * n;
             let jitters = shape::each(&mut lower, n * n, |i, matrix| {
-                let jitter = if single {
-                    jitter::factor(matrix, n, &self.name)
-                } else {
-                    jitter::factor(matrix, n, &format!("{}[{i}]", self.name))
-                }?;
+                let name = if single { self.name.clone() } else { format!("{}[{i}]", self.name) };
+                let jitter = jitter::factor(matrix, n, &name);
                 dense::clear_upper(matrix, n);
-                Ok(jitter)
-            })?;
-            jitters.into_iter().for_each(jitter::record);
+                jitter
+            });
+            jitters.into_iter().collect::<Result<Vec<_>>>()?.into_iter().for_each(jitter::record);
             let (output, lower) = shape::share(TensorData::new(lower, dims.clone()));
             let vjp = move |grad, _needs: [bool; 1]| {
                 let (lower, mut grad) = (shape::numbers::<T>(&lower)?, into_vec::<T>(grad)?);
-                shape::each(&mut grad, n * n, |_, grad| {
-                    dense::clear_upper(grad, n);
-                    Ok(())
-                })?;
+                shape::clear_uppers(&mut grad, n);
                 let mut full = vec![T::of(0.0); grad.len()];
                 shape::each(&mut full, n * n, |i, full| {
                     let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
                     adjoint(l, grad, dense::view_mut(full, n));
-                    Ok(())
-                })?;
+                });
                 Ok([Some(TensorData::new(full, dims))])
             };
             Ok((output, Box::new(vjp)))
