@@ -19,7 +19,8 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 #[cfg(feature = "gpu")]
 use super::on_device;
-pub use super::op::{HostOp, Vjp};
+pub(crate) use super::op::try_map;
+pub use super::op::{Anywhere, HostOp, Vjp};
 use crate::error::{Error, Result};
 
 /// A running operation: the rule, and a place for its error.
@@ -54,7 +55,7 @@ trait Runs: Backend {
         inputs: [FloatTensor<Self>; N],
     ) -> Result<(FloatTensor<Self>, Reverse<Self, N>)> {
         let device = inputs[0].device();
-        let (output, vjp) = op.forward(read_all::<Self, N>(inputs)?)?;
+        let (output, vjp) = op.forward(try_map(inputs, read::<Self>)?)?;
         let reverse = |grad: FloatTensor<Self>, needs| {
             let device = grad.device();
             let gradients = vjp(read::<Self>(grad)?, needs)?;
@@ -81,11 +82,8 @@ impl Runs for burn::backend::Cube {
     ) -> Result<(FloatTensor<Self>, Reverse<Self, N>)> {
         let (output, vjp) = on_device::forward(op, inputs.map(on_device::tensor))?;
         let reverse = |grad, needs| {
-            let mut gradients = [const { None }; N];
-            for (to, from) in gradients.iter_mut().zip(vjp(on_device::tensor(grad), needs)?) {
-                *to = from.map(on_device::primitive).transpose()?;
-            }
-            Ok(gradients)
+            let gradients = vjp(on_device::tensor(grad), needs)?;
+            try_map(gradients, |gradient| gradient.map(on_device::primitive).transpose())
         };
         Ok((on_device::primitive(output)?, Box::new(reverse)))
     }
@@ -95,15 +93,8 @@ fn nan(shape: &[usize], dtype: DType) -> TensorData {
     TensorData::full(shape.to_vec(), f64::NAN).convert_dtype(dtype)
 }
 
-fn read_all<B: Backend, const N: usize>(inputs: [FloatTensor<B>; N]) -> Result<[TensorData; N]> {
-    let mut data = Vec::with_capacity(N);
-    for input in inputs {
-        data.push(read::<B>(input)?);
-    }
-    data.try_into().map_err(|_| Error::Device("an operation lost an input".into()))
-}
-
-fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
+/// The numbers of a tensor.
+pub(super) fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
     burn::tensor::try_read_sync(B::float_into_data(tensor))
         .ok_or_else(|| Error::Device("this device cannot be read synchronously".into()))?
         .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))

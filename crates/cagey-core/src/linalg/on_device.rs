@@ -7,8 +7,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{BackendTensor, Cube, Dispatch, DispatchKindConversion, DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
-use super::op::HostOp;
+use super::host;
 pub use super::op::{DeviceOp, DeviceVjp};
+use super::op::{HostOp, OnDevice, try_map};
 use crate::device::{self, DeviceKind, transfers};
 use crate::error::{Error, Result};
 
@@ -60,22 +61,17 @@ pub(super) fn forward<const N: usize>(
 ) -> Result<(DispatchTensor, DeviceVjp<N>)> {
     let device = Device::new(inputs[0].device());
     let wide = has_f64(&device);
-    if let Some(own) = op.clone().on_device() {
+    if let Some(OnDevice { algebra, forward }) = op.on_device() {
         let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
         // If the right-hand sides hold more numbers than the matrices, they stay on the device.
         let rest: usize = inputs[1..].iter().map(|input| input.shape().num_elements()).sum();
         let many = rest > inputs[0].shape().num_elements();
-        if wide || !own.is_algebra() || many || device::algebra().stays_on_device(order) {
-            return own.forward(inputs);
+        if wide || !algebra || many || device::algebra().stays_on_device(order) {
+            return forward(inputs);
         }
     }
     let dtypes = inputs.each_ref().map(|input| input.dtype());
-    let mut data = Vec::with_capacity(N);
-    for input in inputs {
-        data.push(widened(read(input)?, wide));
-    }
-    let data = data.try_into().map_err(|_| Error::Device("an operation lost an input".into()))?;
-    let (output, vjp) = op.forward(data)?;
+    let (output, vjp) = op.forward(try_map(inputs, |input| Ok(widened(read(input)?, wide)))?)?;
     let dtype = if wide { output.dtype() } else { DType::F32 };
     let output = upload(output, &device, dtype);
     let reverse = move |grad: DispatchTensor, needs| {
@@ -96,9 +92,7 @@ fn widened(data: TensorData, wide: bool) -> TensorData {
 
 fn read(tensor: DispatchTensor) -> Result<TensorData> {
     transfers::came_down(tensor.shape().num_elements() * tensor.dtype().size());
-    burn::tensor::try_read_sync(<Dispatch as FloatTensorOps<Dispatch>>::float_into_data(tensor))
-        .ok_or_else(|| Error::Device("this device cannot be read synchronously".into()))?
-        .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
+    host::read::<Dispatch>(tensor)
 }
 
 fn upload(data: TensorData, device: &Device, dtype: DType) -> DispatchTensor {

@@ -58,6 +58,12 @@ pub fn widened(data: TensorData) -> Result<Vec<f64>> {
     into_vec(data.convert::<f64>())
 }
 
+/// Numbers as a host tensor `[n]`.
+pub fn vector<T: Real>(values: Vec<T>) -> TensorData {
+    let n = values.len();
+    TensorData::new(values, [n])
+}
+
 /// Numbers as a host tensor of another float type.
 pub fn narrowed(values: Vec<f64>, shape: &[usize], dtype: DType) -> TensorData {
     TensorData::new(values, shape.to_vec()).convert_dtype(dtype)

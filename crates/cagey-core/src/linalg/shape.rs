@@ -1,9 +1,11 @@
-//! Common parts of the operations: the shapes of their inputs, outputs that adjoints share, and the loop over a batch.
+//! Common parts of the operations: the shapes of their inputs, outputs that adjoints share, the loop over a batch, and
+//! gradients in a covariance with noise.
 
 use burn::tensor::TensorData;
 use rayon::prelude::*;
 
-use super::real::Real;
+use super::dense::clear_upper;
+use super::real::{Real, vector};
 use crate::error::{Error, Result};
 use crate::threads;
 
@@ -46,13 +48,24 @@ pub fn numbers<T: Real>(data: &TensorData) -> Result<&[T]> {
 }
 
 /// Applies `f` to every chunk of `size` numbers, in parallel if there are several.
-pub fn each<T: Real, R: Send>(
-    batch: &mut [T],
-    size: usize,
-    f: impl Fn(usize, &mut [T]) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
+pub fn each<T: Real, R: Send>(batch: &mut [T], size: usize, f: impl Fn(usize, &mut [T]) -> R + Sync) -> Vec<R> {
     if batch.len() <= size {
-        return Ok(vec![f(0, batch)?]);
+        return vec![f(0, batch)];
     }
-    threads::map(batch.par_chunks_mut(size.max(1)).enumerate(), |(i, matrix)| f(i, matrix)).into_iter().collect()
+    threads::map(batch.par_chunks_mut(size.max(1)).enumerate(), |(i, matrix)| f(i, matrix))
+}
+
+/// Zeroes the strict upper triangles of a batch of matrices of order `n`.
+pub fn clear_uppers<T: Real>(batch: &mut [T], n: usize) {
+    each(batch, n * n, |_, matrix| clear_upper(matrix, n));
+}
+
+/// What an adjoint gives for a covariance matrix `[n, n]` and for noise on its diagonal `[n]`, if `needs` has either.
+pub fn with_diagonal<T: Real>(needs: [bool; 2], n: usize, matrix: impl FnOnce() -> Vec<T>) -> [Option<TensorData>; 2] {
+    if needs == [false; 2] {
+        return [None, None];
+    }
+    let full = matrix();
+    let noise = needs[1].then(|| vector(full.iter().step_by(n + 1).copied().collect::<Vec<T>>()));
+    [needs[0].then(|| TensorData::new(full, [n, n])), noise]
 }

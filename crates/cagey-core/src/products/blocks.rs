@@ -68,7 +68,7 @@ impl BlockSparse {
         if is_host(&z.device()) {
             return block_sums(self.values.clone(), z.clone(), &self.offsets, dtype);
         }
-        let rows = z.clone().cast(dtype) * self.column(dtype);
+        let rows = z.clone().cast(dtype) * self.column().cast(dtype);
         let zeros = Tensor::<2>::zeros([self.len(), z.dims()[1]], (&z.device(), dtype));
         Ok(zeros.select_assign(0, self.owners(), rows, IndexingUpdateOp::Add))
     }
@@ -76,12 +76,12 @@ impl BlockSparse {
     /// S U `[m, t]` for `u [i, t]`, in the dtype of S.
     pub fn times(&self, u: Tensor<2>) -> Tensor<2> {
         let dtype = self.values.dtype();
-        u.cast(dtype).select(0, self.owners()) * self.column(dtype)
+        u.cast(dtype).select(0, self.owners()) * self.column()
     }
 
     /// The non-zeros `[m, 1]`.
-    fn column(&self, dtype: DType) -> Tensor<2> {
-        self.values.clone().cast(dtype).unsqueeze_dim(1)
+    pub(in crate::products) fn column(&self) -> Tensor<2> {
+        self.values.clone().unsqueeze_dim(1)
     }
 
     fn owners(&self) -> Tensor<1, Int> {

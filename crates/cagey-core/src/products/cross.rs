@@ -5,7 +5,9 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use super::operations::{actions, conditional, dense, local, local_graph, matvec, moments, tiled, whitened};
-use super::{BlockSparse, Covariance, Neighbours, by_parts, fused, fused_blocks, fused_wide, lowered_wide, same_rows};
+use super::{
+    BlockSparse, Covariance, Neighbours, by_parts, fused, fused_blocks, fused_wide, lowered_wide, same_rows, wide,
+};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::kernels::form::Lowered;
@@ -33,9 +35,9 @@ impl<'a> Cross<'a> {
     /// Errors of a user's kernel form.
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
-        match (fused(kernel, scope, x1)?, fused(kernel, scope, x2)?) {
-            (Some(a), Some(b)) => dense::cross(&a, &b),
-            _ => by_parts(kernel, |kernel| Cross { kernel, scope, x1, x2 }.matrix(), || kernel.cross(scope, x1, x2)),
+        match self.both(fused)? {
+            Some([a, b]) => dense::cross(&a, &b),
+            None => by_parts(kernel, |kernel| Cross { kernel, scope, x1, x2 }.matrix(), || kernel.cross(scope, x1, x2)),
         }
     }
 
@@ -44,10 +46,9 @@ impl<'a> Cross<'a> {
     /// # Errors
     /// As [`matrix`](Self::matrix).
     pub fn matrix_wide(&self) -> Result<Tensor<2>> {
-        let Self { kernel, scope, x1, x2 } = *self;
-        match (fused_wide(kernel, scope, x1)?, fused_wide(kernel, scope, x2)?) {
-            (Some(a), Some(b)) => dense::cross(&a, &b),
-            _ => Ok(self.matrix()?.cast(scope.wide())),
+        match self.both(fused_wide)? {
+            Some([a, b]) => dense::cross(&a, &b),
+            None => Ok(self.matrix()?.cast(self.scope.wide())),
         }
     }
 
@@ -60,9 +61,9 @@ impl<'a> Cross<'a> {
     pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         same_rows("v", v.dims()[0], x2.dims()[0])?;
-        match (fused(kernel, scope, x1)?, fused(kernel, scope, x2)?) {
-            (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
-            _ => tiled::kv(kernel, scope, x1, x2, v),
+        match self.both(fused)? {
+            Some([a, b]) => matvec::cross(&a, &b, v.clone()),
+            None => tiled::kv(kernel, scope, x1, x2, v),
         }
     }
 
@@ -73,9 +74,9 @@ impl<'a> Cross<'a> {
     pub fn times_blocks(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
-        match (fused_blocks(kernel, scope, x1)?, fused_blocks(kernel, scope, x2)?) {
-            (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
-            _ => tiled::k_s(kernel, scope, x1, x2, blocks),
+        match self.both(fused_blocks)? {
+            Some([a, b]) => actions::cross(&a, &b, blocks),
+            None => tiled::k_s(kernel, scope, x1, x2, blocks),
         }
     }
 
@@ -89,13 +90,12 @@ impl<'a> Cross<'a> {
     /// # Errors
     /// As [`times`](Self::times), and [`Error::NotPositiveDefinite`] for K(x1, x1).
     pub fn moments(&self, s: &Tensor<1>, t: &Tensor<1>) -> Result<(Tensor<2>, Tensor<1>)> {
-        let Self { kernel, scope, x1: z, x2: x } = *self;
-        same_rows("row weights", s.dims()[0], x.dims()[0])?;
-        same_rows("row targets", t.dims()[0], x.dims()[0])?;
-        let (wide, m) = (scope.wide(), z.dims()[0]);
-        if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
+        let (wide, [m, n]) = (self.scope.wide(), [self.x1, self.x2].map(|x| x.dims()[0]));
+        same_rows("row weights", s.dims()[0], n)?;
+        same_rows("row targets", t.dims()[0], n)?;
+        if let Some([z, x]) = self.both(lowered_wide)? {
             let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
-            let packed = moments::packed(&a, &b, &rows, scope.budget())?;
+            let packed = moments::packed(&x, &z, &rows, self.scope.budget())?;
             return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
         }
         let a = self.whitened_by_rows(self.matrix_wide()? * s.clone().cast(wide).unsqueeze::<2>())?;
@@ -113,7 +113,7 @@ impl<'a> Cross<'a> {
     /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not
     /// positive definite.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>, nugget: f64) -> Result<Tensor<1>> {
-        let Some([z, x]) = self.lowered_sets()? else {
+        let Some([z, x]) = self.both(wide)? else {
             return Err(Error::Usage("neighbours need a kernel of the built-in forms".into()));
         };
         match self.scope.compute().kind.is_cpu() {
@@ -137,7 +137,7 @@ impl<'a> Cross<'a> {
         neighbours: Arc<Neighbours>,
     ) -> Result<Tensor<1>> {
         let [residuals, noise] = [residuals, noise].map(|values| values.cast(self.scope.wide()));
-        let Some([z, x]) = self.lowered_sets()? else {
+        let Some([z, x]) = self.both(wide)? else {
             return self.conditional_by_rows(&residuals, &noise, &neighbours);
         };
         match self.scope.compute().kind.is_cpu() {
@@ -173,14 +173,13 @@ impl<'a> Cross<'a> {
         Ok(Tensor::cat([shifts, changes].concat(), 0))
     }
 
-    /// The terms of both sets of inputs, in the scope's wide type, if the kernel has terms.
-    fn lowered_sets(&self) -> Result<Option<[Lowered; 2]>> {
-        let Self { kernel, scope, x1, x2 } = *self;
-        let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
-        match (kernel.lower(&scope, &lower(x1))?, kernel.lower(&scope, &lower(x2))?) {
-            (Some(a), Some(b)) => Ok(Some([a, b])),
-            _ => Ok(None),
-        }
+    /// The terms of both sets of inputs, if `terms` gives them.
+    fn both(
+        &self,
+        terms: impl Fn(&Kernel, &Scope, &Tensor<2>) -> Result<Option<Lowered>>,
+    ) -> Result<Option<[Lowered; 2]>> {
+        let of = |x| terms(self.kernel, self.scope, x);
+        Ok(of(self.x1)?.zip(of(self.x2)?).map(|(a, b)| [a, b]))
     }
 
     /// The effect of v ~ N(μ, R Rᵀ) on the marginals of f − m at rows `x2 [m, d]`, where u = m(Z) + L v and K_ZZ = L Lᵀ
@@ -194,9 +193,8 @@ impl<'a> Cross<'a> {
     /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and errors of a user's kernel
     /// form.
     pub fn whitened(&self, mean: Tensor<1>, root: Tensor<1>) -> Result<Projected> {
-        let Self { kernel, scope, x1: z, x2: x } = *self;
-        let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
-        if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z)?, lowered_wide(kernel, scope, x)?) {
+        let (wide, single) = (self.scope.wide(), self.scope.dtype() != self.scope.wide());
+        if let Some([z, x]) = self.both(lowered_wide)? {
             return whitened::marginals(&z, &x, mean, root, single);
         }
         let a = self.whitened_by_rows(self.matrix_wide()?)?;

@@ -89,6 +89,11 @@ fn fused_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lo
     fused(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }
 
+/// The kernel's terms in the scope's wide type, whether or not anything is fused.
+fn wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    kernel.lower(&scope.widened(), &x.clone().cast(scope.wide()))
+}
+
 /// The kernel's terms, if products with block-sparse matrices are fused.
 fn fused_blocks(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     let countable = scope.compute().kind.is_cpu() || x.dims()[0] <= COUNTABLE;
@@ -105,5 +110,5 @@ fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lower
 
 /// [`lowered`] in the scope's wide type.
 fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
-    lowered(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
+    if scope.compute().kind.is_cpu() { wide(kernel, scope, x) } else { Ok(None) }
 }

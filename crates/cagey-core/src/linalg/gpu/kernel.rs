@@ -146,11 +146,7 @@ pub fn solve_tile<F: Float>(
         for i in 0..TILE {
             let mut sum = F::new(0.0);
             if i < order {
-                let mut row = i.runtime();
-                if comptime!(backward) {
-                    row = order - 1 - i;
-                }
-                sum = target[x.at(row, vector)];
+                sum = target[x.at(substituted(i, order, backward), vector)];
             }
             #[unroll]
             for j in 0..i {
@@ -161,14 +157,20 @@ pub fn solve_tile<F: Float>(
         #[unroll]
         for i in 0..TILE {
             if i < order {
-                let mut row = i.runtime();
-                if comptime!(backward) {
-                    row = order - 1 - i;
-                }
-                target[x.at(row, vector)] = solution[i];
+                target[x.at(substituted(i, order, backward), vector)] = solution[i];
             }
         }
     }
+}
+
+/// The row that is number `i` in the order of a substitution.
+#[cube]
+fn substituted(#[comptime] i: usize, order: usize, #[comptime] backward: bool) -> usize {
+    let mut row = i.runtime();
+    if comptime!(backward) {
+        row = order - 1 - i;
+    }
+    row
 }
 
 /// How a product is split and read.

@@ -105,9 +105,7 @@ impl DeviceOp<2> for CholeskySolve {
 }
 
 impl DeviceOp<1> for LogDet {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+    const ALGEBRA: bool = false;
 
     fn forward(self: Arc<Self>, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let l = batch(l, "L")?;
@@ -122,9 +120,7 @@ impl DeviceOp<1> for LogDet {
 }
 
 impl DeviceOp<1> for Unpack {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+    const ALGEBRA: bool = false;
 
     fn forward(self: Arc<Self>, [packed]: [DispatchTensor; 1]) -> Result<(DispatchTensor, DeviceVjp<1>)> {
         let m = order(packed.shape().num_elements())?;
@@ -149,6 +145,17 @@ fn posterior(k: DispatchTensor, noise: DispatchTensor, r: &Tensor<3>) -> Result<
     Ok((l, alpha))
 }
 
+/// What an adjoint gives for a covariance matrix `[n, n]` and for noise on its diagonal `[n]`, if `needs` has either.
+fn with_diagonal(needs: [bool; 2], full: impl FnOnce() -> Result<Tensor<3>>) -> Result<[Option<DispatchTensor>; 2]> {
+    if needs == [false; 2] {
+        return Ok([None, None]);
+    }
+    let full = full()?;
+    let n = full.dims()[1];
+    let noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
+    Ok([needs[0].then(|| like(full, &[n, n])), noise])
+}
+
 impl DeviceOp<3> for MvnNll {
     fn forward(self: Arc<Self>, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
         let r = column(r);
@@ -157,13 +164,10 @@ impl DeviceOp<3> for MvnNll {
         let value = (sum(r * alpha.clone()) + log_det(&l).unsqueeze_dim(2) + n as f64 * TAU.ln()) * 0.5;
         let vjp = move |grad, needs: [bool; 3]| {
             let grad = column(grad);
-            let [mut k, mut noise] = [None, None];
-            if needs[0] || needs[1] {
+            let [k, noise] = with_diagonal([needs[0], needs[1]], || {
                 let outer = alpha.clone().matmul(alpha.clone().transpose());
-                let full = (inverse(&l)? - outer) * (grad.clone() * 0.5);
-                noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
-                k = needs[0].then(|| like(full, &[n, n]));
-            }
+                Ok((inverse(&l)? - outer) * (grad.clone() * 0.5))
+            })?;
             Ok([k, noise, Some(like(alpha * grad, &[n]))])
         };
         Ok((number(value), Box::new(vjp)))
@@ -180,15 +184,12 @@ impl DeviceOp<3> for LooNll {
             let (n, grad) = (alpha.dims()[1], column(grad));
             let v = alpha.clone() / d.clone() * grad.clone();
             let av = a.clone().matmul(v);
-            let [mut k, mut noise] = [None, None];
-            if needs[0] || needs[1] {
+            let [k, noise] = with_diagonal([needs[0], needs[1]], || {
                 let weights = ((alpha.clone().powi_scalar(2) / d.clone() + 1.0) / d * 0.5).transpose();
                 let first = (a.clone() * weights).matmul(a) * grad;
                 let outer = av.clone().matmul(alpha.transpose());
-                let full = first - (outer.clone() + outer.transpose()) * 0.5;
-                noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
-                k = needs[0].then(|| like(full, &[n, n]));
-            }
+                Ok(first - (outer.clone() + outer.transpose()) * 0.5)
+            })?;
             Ok([k, noise, Some(like(av, &[n]))])
         };
         Ok((number(sum(terms) * 0.5), Box::new(vjp)))

@@ -7,10 +7,8 @@ use faer::{MatMut, MatRef};
 
 use crate::error::Result;
 use crate::linalg::dense::{self, congruence, product};
-use crate::linalg::host::{HostOp, Vjp, apply1};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply1};
 use crate::linalg::jitter;
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -25,7 +23,7 @@ use crate::linalg::shape;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`].
 pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
-    apply1(Cholesky { name: name.into() }, k)
+    apply1(Anywhere::new(Cholesky { name: name.into() }), k)
 }
 
 pub(in crate::linalg) struct Cholesky {
@@ -33,39 +31,27 @@ pub(in crate::linalg) struct Cholesky {
 }
 
 impl HostOp<1> for Cholesky {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
         with_real!(k.dtype(), T => {
             let mut lower = into_vec::<T>(k)?;
             let single = lower.len() == n * n;
             let jitters = shape::each(&mut lower, n * n, |i, matrix| {
-                let jitter = if single {
-                    jitter::factor(matrix, n, &self.name)
-                } else {
-                    jitter::factor(matrix, n, &format!("{}[{i}]", self.name))
-                }?;
+                let name = if single { self.name.clone() } else { format!("{}[{i}]", self.name) };
+                let jitter = jitter::factor(matrix, n, &name);
                 dense::clear_upper(matrix, n);
-                Ok(jitter)
-            })?;
-            jitters.into_iter().for_each(jitter::record);
+                jitter
+            });
+            jitters.into_iter().collect::<Result<Vec<_>>>()?.into_iter().for_each(jitter::record);
             let (output, lower) = shape::share(TensorData::new(lower, dims.clone()));
             let vjp = move |grad, _needs: [bool; 1]| {
                 let (lower, mut grad) = (shape::numbers::<T>(&lower)?, into_vec::<T>(grad)?);
-                shape::each(&mut grad, n * n, |_, grad| {
-                    dense::clear_upper(grad, n);
-                    Ok(())
-                })?;
+                shape::clear_uppers(&mut grad, n);
                 let mut full = vec![T::of(0.0); grad.len()];
                 shape::each(&mut full, n * n, |i, full| {
                     let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
                     adjoint(l, grad, dense::view_mut(full, n));
-                    Ok(())
-                })?;
+                });
                 Ok([Some(TensorData::new(full, dims))])
             };
             Ok((output, Box::new(vjp)))

@@ -6,9 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Vjp, apply2};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply2};
 use crate::linalg::real::{dot, narrowed, widened};
 use crate::linalg::shape;
 
@@ -52,17 +50,12 @@ impl Collapsed {
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter).
 pub fn collapsed(q: Tensor<2>, b: Tensor<1>) -> Result<Tensor<1>> {
-    apply2(Bound, q, b)
+    apply2(Anywhere::new(Bound), q, b)
 }
 
 pub(in crate::linalg) struct Bound;
 
 impl HostOp<2> for Bound {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [q, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let (m, dtype) = (shape::square("Q", &q)?, q.dtype());
         shape::expect("b", &b, &[m])?;

@@ -9,10 +9,9 @@ use rayon::prelude::*;
 use super::mvn::posterior;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, transpose};
-use crate::linalg::host::{HostOp, Vjp, apply3};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply3};
+use crate::linalg::real::{Real, into_vec, vector, with_real};
+use crate::linalg::shape;
 use crate::threads;
 
 /// The negative log probability of every residual given all others, `Σᵢ ½ (log 2π σᵢ² + (rᵢ − μᵢ)² / σᵢ²)`.
@@ -26,17 +25,12 @@ use crate::threads;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter).
 pub fn loo_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
-    apply3(LooNll, k, noise, r)
+    apply3(Anywhere::new(LooNll), k, noise, r)
 }
 
 pub(in crate::linalg) struct LooNll;
 
 impl HostOp<3> for LooNll {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, _, alpha) = posterior::<T>(inputs)?;
@@ -54,16 +48,11 @@ impl HostOp<3> for LooNll {
                 let v: Vec<T> = alpha.iter().zip(&diagonal).map(|(&alpha, &a)| grad * alpha / a).collect();
                 let mut av = vec![T::of(0.0); n];
                 product::set(dense::view_mut(&mut av, 1), dense::view(&a, n), dense::view(&v, 1), T::of(1.0));
-                let [mut k, mut noise] = [None, None];
-                if needs[0] || needs[1] {
-                    let full = matrix_adjoint(&mut a, &diagonal, &alpha, &av, grad);
-                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
-                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
-                    k = needs[0].then(|| TensorData::new(full, [n, n]));
-                }
-                Ok([k, noise, needs[2].then(|| TensorData::new(av, [n]))])
+                let full = || matrix_adjoint(&mut a, &diagonal, &alpha, &av, grad);
+                let [k, noise] = shape::with_diagonal([needs[0], needs[1]], n, full);
+                Ok([k, noise, needs[2].then(|| vector(av))])
             };
-            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
+            Ok((vector(vec![T::of(value)]), Box::new(vjp)))
         })
     }
 }
@@ -99,8 +88,7 @@ impl HostOp<3> for LooMeans {
                 let mut av = vec![T::of(0.0); n * columns];
                 let (into, inverse) = (dense::view_mut(&mut av, columns), dense::view(&a, n));
                 product::set(into, inverse, dense::view(&v, columns), T::of(1.0));
-                let [mut k, mut noise] = [None, None];
-                if needs[0] || needs[1] {
+                let [k, noise] = shape::with_diagonal([needs[0], needs[1]], n, || {
                     let in_diagonal = |((grad, &a), alpha): ((&[T], &T), &[T])| {
                         grad.iter().zip(alpha).fold(T::of(0.0), |sum, (&grad, &alpha)| sum + grad * alpha / (a * a))
                     };
@@ -118,10 +106,8 @@ impl HostOp<3> for LooMeans {
                         product::add_lower(dense::view_mut(&mut full, n), left, right, factor);
                     }
                     transpose::mirror(dense::view_mut(&mut full, n));
-                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
-                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
-                    k = needs[0].then(|| TensorData::new(full, [n, n]));
-                }
+                    full
+                });
                 let r = || grad.iter().zip(&av).map(|(&grad, &av)| grad + av).collect::<Vec<T>>();
                 Ok([k, noise, needs[2].then(|| TensorData::new(r(), [n, columns]))])
             };

@@ -6,9 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::linalg::host::{HostOp, Vjp, apply1};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply1};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::threads;
 
@@ -18,7 +16,7 @@ use crate::threads;
 /// # Errors
 /// [`Error::Shape`] when there is no such m.
 pub fn unpack_lower(packed: Tensor<1>) -> Result<Tensor<2>> {
-    apply1(Unpack, packed)
+    apply1(Anywhere::new(Unpack), packed)
 }
 
 /// The order m of a triangle with `length` numbers.
@@ -56,11 +54,6 @@ pub fn packed<T: Real, W: Real>(full: &[T], m: usize) -> Vec<W> {
 pub(in crate::linalg) struct Unpack;
 
 impl HostOp<1> for Unpack {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [packed]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         with_real!(packed.dtype(), T => {
             let packed = into_vec::<T>(packed)?;

@@ -8,11 +8,9 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
-use crate::linalg::host::{HostOp, Vjp, apply3};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply3};
 use crate::linalg::jitter::check_rounding;
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::real::{Real, into_vec, vector, with_real};
 use crate::linalg::shape;
 use crate::threads;
 
@@ -28,17 +26,12 @@ use crate::threads;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter).
 pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
-    apply3(MvnNll, k, noise, r)
+    apply3(Anywhere::new(MvnNll), k, noise, r)
 }
 
 pub(crate) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, inputs: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, r, alpha) = posterior::<T>(inputs)?;
@@ -46,8 +39,7 @@ impl HostOp<3> for MvnNll {
             let value = 0.5 * (quadratic + factor.log_det() + r.len() as f64 * TAU.ln());
             let vjp = move |grad, needs: [bool; 3]| {
                 let (grad, n) = (into_vec::<T>(grad)?.into_iter().sum::<T>(), alpha.len());
-                let [mut k, mut noise] = [None, None];
-                if needs[0] || needs[1] {
+                let [k, noise] = shape::with_diagonal([needs[0], needs[1]], n, || {
                     let half = grad * T::of(0.5);
                     let mut full = factor.inverse();
                     threads::for_each(full.par_chunks_mut(n).zip(&alpha), |(row, &a)| {
@@ -55,14 +47,11 @@ impl HostOp<3> for MvnNll {
                             *x = half * (*x - a * b);
                         }
                     });
-                    let diagonal = || full.iter().step_by(n + 1).copied().collect::<Vec<T>>();
-                    noise = needs[1].then(|| TensorData::new(diagonal(), [n]));
-                    k = needs[0].then(|| TensorData::new(full, [n, n]));
-                }
-                let r = needs[2].then(|| TensorData::new(alpha.iter().map(|&a| grad * a).collect::<Vec<T>>(), [n]));
-                Ok([k, noise, r])
+                    full
+                });
+                Ok([k, noise, needs[2].then(|| vector(alpha.iter().map(|&a| grad * a).collect::<Vec<T>>()))])
             };
-            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
+            Ok((vector(vec![T::of(value)]), Box::new(vjp)))
         })
     }
 }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
+use faer::{MatMut, MatRef};
 
 use super::triangular;
 use super::triangular::Systems;
 use crate::error::Result;
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Vjp, apply1, apply2};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply1, apply2};
+use crate::linalg::real::{Real, into_vec, vector, with_real};
 use crate::linalg::shape;
 
 /// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
@@ -22,30 +21,20 @@ use crate::linalg::shape;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a
 /// zero, NaN or infinite entry.
 pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(CholeskySolve, l, b)
+    apply2(Anywhere::new(CholeskySolve), l, b)
 }
 
 pub(in crate::linalg) struct CholeskySolve;
 
 /// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
-fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
-    let size = systems.size;
-    shape::each(b, size, |i, b| {
-        let l = systems.factor(i);
-        let mut b = dense::view_mut(b, size / systems.n.max(1));
+fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) {
+    systems.each(b, |l, mut b| {
         solve::lower(l, b.as_mut());
         solve::upper(l.transpose(), b);
-        Ok(())
-    })?;
-    Ok(())
+    });
 }
 
 impl HostOp<2> for CholeskySolve {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         triangular::check_right_hand_side(&l, &b, n)?;
@@ -53,33 +42,22 @@ impl HostOp<2> for CholeskySolve {
         with_real!(l.dtype(), T => {
             let (mut l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
             triangular::check_diagonal(&l, n)?;
-            shape::each(&mut l, n * n, |_, l| {
-                dense::clear_upper(l, n);
-                Ok(())
-            })?;
+            shape::clear_uppers(&mut l, n);
             let systems = Systems::new(l, n, &x);
-            solve_each(&systems, &mut x)?;
+            solve_each(&systems, &mut x);
             Ok(systems.solved(x, dims, solve_each, factor_adjoint))
         })
     }
 }
 
-/// `−tril((B̄ Xᵀ + X B̄ᵀ) L)` for every system of a batch.
-fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
-    let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
-    let t = size / n.max(1);
-    let mut sum = vec![T::of(0.0); systems.l.len()];
-    shape::each(&mut sum, n * n, |i, sum| {
-        let (x, b) = (dense::view(&x[i * size..][..size], t), dense::view(&b[i * size..][..size], t));
-        let mut work = vec![T::of(0.0); size];
-        for (left, right) in [(b, x), (x, b)] {
-            let mut right_l = dense::view_mut(&mut work, n);
-            product::set(right_l.as_mut(), right.transpose(), systems.factor(i), T::of(1.0));
-            product::add_lower(dense::view_mut(sum, n), left, right_l.as_ref(), T::of(-1.0));
-        }
-        Ok(())
-    })?;
-    Ok(sum)
+/// Adds `−tril((B̄ Xᵀ + X B̄ᵀ) L)` to a zero matrix.
+fn factor_adjoint<T: Real>(l: MatRef<'_, T>, [x, b]: [MatRef<'_, T>; 2], mut sum: MatMut<'_, T>) {
+    let mut work = vec![T::of(0.0); x.nrows() * x.ncols()];
+    for (left, right) in [(b, x), (x, b)] {
+        let mut right_l = dense::view_mut(&mut work, x.nrows());
+        product::set(right_l.as_mut(), right.transpose(), l, T::of(1.0));
+        product::add_lower(sum.as_mut(), left, right_l.as_ref(), T::of(-1.0));
+    }
 }
 
 /// `log|L Lᵀ| = 2 Σ log Lᵢᵢ` of a lower factor `[n, n]`, as `[1]`, summed in f64.
@@ -88,17 +66,12 @@ fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero,
 /// NaN or infinite entry.
 pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
-    apply1(LogDet, l)
+    apply1(Anywhere::new(LogDet), l)
 }
 
 pub(in crate::linalg) struct LogDet;
 
 impl HostOp<1> for LogDet {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<1>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
         let n = shape::square("L", &l)?;
         with_real!(l.dtype(), T => {
@@ -114,7 +87,7 @@ impl HostOp<1> for LogDet {
                 }
                 Ok([Some(TensorData::new(full, [n, n]))])
             };
-            Ok((TensorData::new(vec![T::of(value)], [1]), Box::new(vjp)))
+            Ok((vector(vec![T::of(value)]), Box::new(vjp)))
         })
     }
 }

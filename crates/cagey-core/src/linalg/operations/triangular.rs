@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Shape, Tensor, TensorData};
-use faer::MatRef;
+use faer::{MatMut, MatRef};
 
 use crate::error::{Error, Result};
 use crate::linalg::dense::{self, product, solve};
-use crate::linalg::host::{HostOp, Vjp, apply2};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply2};
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
@@ -20,7 +18,7 @@ use crate::linalg::shape;
 /// # Errors
 /// [`Error::Shape`], or [`Error::NotFinite`] if the diagonal of `l` has a zero, NaN or infinite entry.
 pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { transposed: false }, l, b)
+    apply2(Anywhere::new(Solve { transposed: false }), l, b)
 }
 
 /// `X = L⁻ᵀ B`, as [`solve_lower`]; `B̄ = L⁻¹ X̄` and `L̄ = −tril(X B̄ᵀ)`.
@@ -28,7 +26,7 @@ pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<
 /// # Errors
 /// As [`solve_lower`].
 pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { transposed: true }, l, b)
+    apply2(Anywhere::new(Solve { transposed: true }), l, b)
 }
 
 /// `X = L⁻¹ B`, or `L⁻ᵀ B`.
@@ -36,100 +34,67 @@ pub(in crate::linalg) struct Solve {
     pub(in crate::linalg) transposed: bool,
 }
 
-/// The factors of a batch of systems of order `n` and their solutions, for the adjoint.
+/// The factors of a batch of systems of order `n`.
 pub(in crate::linalg) struct Systems<T> {
-    pub l: Vec<T>,
-    x: Option<TensorData>,
-    pub n: usize,
+    l: Vec<T>,
+    n: usize,
     /// Entries of one solution.
-    pub size: usize,
+    size: usize,
 }
 
 impl<T: Real> Systems<T> {
-    /// The factors, without solutions yet; `b` gives the size of a solution.
+    /// The factors; `b` gives the size of a solution.
     pub fn new(l: Vec<T>, n: usize, b: &[T]) -> Self {
         let size = b.len() * n * n / l.len().max(1);
-        Self { l, x: None, n, size }
+        Self { l, n, size }
     }
 
     /// The factor of system `i`.
-    pub fn factor(&self, i: usize) -> MatRef<'_, T> {
+    fn factor(&self, i: usize) -> MatRef<'_, T> {
         let square = self.n * self.n;
         dense::view(&self.l[i * square..][..square], self.n)
     }
 
-    /// The solutions of all systems as an output with its adjoint: `solve` overwrites cotangents by B̄, from which
-    /// `in_factors` computes L̄.
+    /// Calls `solve` with every factor and its right-hand sides, which it overwrites.
+    pub fn each(&self, b: &mut [T], solve: impl Fn(MatRef<'_, T>, MatMut<'_, T>) + Sync) {
+        let columns = self.size / self.n.max(1);
+        shape::each(b, self.size, |i, b| solve(self.factor(i), dense::view_mut(b, columns)));
+    }
+
+    /// The solutions of all systems as an output with its adjoint: `solve` overwrites cotangents by B̄. From a system's
+    /// factor, X and B̄, `in_factor` adds L̄ to a zero matrix.
     pub fn solved(
-        mut self,
+        self,
         x: Vec<T>,
         dims: Shape,
-        solve: impl FnOnce(&Self, &mut [T]) -> Result<()> + Send + 'static,
-        in_factors: impl FnOnce(&Self, &[T]) -> Result<Vec<T>> + Send + 'static,
+        solve: impl FnOnce(&Self, &mut [T]) + Send + 'static,
+        in_factor: impl Fn(MatRef<'_, T>, [MatRef<'_, T>; 2], MatMut<'_, T>) + Send + Sync + 'static,
     ) -> (TensorData, Vjp<2>) {
         let (output, x) = shape::share(TensorData::new(x, dims.clone()));
-        self.x = Some(x);
         let vjp = move |grad, needs: [bool; 2]| {
-            let mut b = into_vec::<T>(grad)?;
-            solve(&self, &mut b)?;
-            let l = needs[0].then(|| in_factors(&self, &b)).transpose()?;
-            let l = l.map(|l| TensorData::new(l, self.dims(&dims)));
-            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+            let (mut b, x) = (into_vec::<T>(grad)?, shape::numbers::<T>(&x)?);
+            let (n, size) = (self.n, self.size);
+            solve(&self, &mut b);
+            let in_factors = || {
+                let mut all = vec![T::of(0.0); self.l.len()];
+                shape::each(&mut all, n * n, |i, sum| {
+                    let own = [x, &b].map(|all| dense::view(&all[i * size..][..size], size / n.max(1)));
+                    in_factor(self.factor(i), own, dense::view_mut(sum, n));
+                });
+                TensorData::new(all, [&dims[..dims.len() - 2], &[n, n]].concat())
+            };
+            Ok([needs[0].then(in_factors), needs[1].then(|| TensorData::new(b, dims))])
         };
         (output, Box::new(vjp))
     }
-
-    /// The solutions of all systems.
-    pub fn solutions(&self) -> Result<&[T]> {
-        self.x.as_ref().map_or(Ok(&[]), shape::numbers)
-    }
-
-    /// The shape of all factors, given that of the right-hand sides.
-    fn dims(&self, of_solutions: &[usize]) -> Vec<usize> {
-        let mut dims = of_solutions.to_vec();
-        dims.truncate(of_solutions.len() - 2);
-        dims.extend([self.n, self.n]);
-        dims
-    }
 }
 
-impl Solve {
-    /// Solves every system for `b` in place, with `Lᵀ` if `transposed`.
-    fn solve<T: Real>(transposed: bool, systems: &Systems<T>, b: &mut [T]) -> Result<()> {
-        shape::each(b, systems.size, |i, b| {
-            let l = systems.factor(i);
-            let cols = b.len() / systems.n.max(1);
-            let b = dense::view_mut(b, cols);
-            if transposed {
-                solve::upper(l.transpose(), b)
-            } else {
-                solve::lower(l, b)
-            }
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// `−tril(B̄ Xᵀ)`, or `−tril(X B̄ᵀ)` for the transposed system, for every system.
-    fn factor_adjoint<T: Real>(&self, systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
-        let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
-        let mut sum = vec![T::of(0.0); systems.l.len()];
-        shape::each(&mut sum, n * n, |i, sum| {
-            let [x, b] = [x, b].map(|all| dense::view(&all[i * size..][..size], size / n.max(1)));
-            let (left, right) = if self.transposed { (x, b) } else { (b, x) };
-            product::add_lower(dense::view_mut(sum, n), left, right.transpose(), T::of(-1.0));
-            Ok(())
-        })?;
-        Ok(sum)
-    }
+/// Solves with `L`, or with `Lᵀ` if `transposed`, in place.
+fn substitute<T: Real>(transposed: bool) -> impl Fn(MatRef<'_, T>, MatMut<'_, T>) {
+    move |l, b| if transposed { solve::upper(l.transpose(), b) } else { solve::lower(l, b) }
 }
 
 impl HostOp<2> for Solve {
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-
     fn forward(self: Arc<Self>, [l, b]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
         let n = shape::square("L", &l)?;
         let dims = b.shape().clone();
@@ -137,11 +102,15 @@ impl HostOp<2> for Solve {
         with_real!(l.dtype(), T => {
             let (l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
             check_diagonal(&l, n)?;
-            let systems = Systems::new(l, n, &x);
-            let transposed = self.transposed;
-            Self::solve(transposed, &systems, &mut x)?;
-            let back = move |systems: &Systems<T>, b: &mut [T]| Self::solve(!transposed, systems, b);
-            Ok(systems.solved(x, dims, back, move |systems, b| self.factor_adjoint(systems, b)))
+            let (systems, transposed) = (Systems::new(l, n, &x), self.transposed);
+            systems.each(&mut x, substitute(transposed));
+            let back = move |systems: &Systems<T>, b: &mut [T]| systems.each(b, substitute(!transposed));
+            // −tril(B̄ Xᵀ), or −tril(X B̄ᵀ) for the transposed system.
+            let in_factor = move |_: MatRef<'_, T>, [x, b]: [MatRef<'_, T>; 2], sum: MatMut<'_, T>| {
+                let (left, right) = if transposed { (x, b) } else { (b, x) };
+                product::add_lower(sum, left, right.transpose(), T::of(-1.0));
+            };
+            Ok(systems.solved(x, dims, back, in_factor))
         })
     }
 }

@@ -5,7 +5,7 @@
 //! K_ij s_i to (K S)_ja and K_ij s_j to (K S)_ib; its cotangent is W_ij = ḡ_ja s_i + ḡ_ib s_j for cotangents ḡ of K S.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rayon::prelude::*;
 
@@ -16,6 +16,7 @@ use crate::products::engine::program::{Program, Scratch};
 use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
 use crate::products::engine::schedule::Schedule;
 use crate::products::engine::strips::RowsTimesS;
+use crate::products::engine::sums::{lock, unlocked};
 use crate::products::engine::sweep::{At, Sweep, Visitor};
 use crate::products::engine::tile::{GROUP, PANEL, Wide, add_to_columns, narrow, outer_vector, panel, wide};
 use crate::threads;
@@ -79,10 +80,6 @@ impl<L: Lanes> LaneSegments<L> {
     }
 }
 
-fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Bytes of (K S)ᵀ, with the padding that its parts may have.
 pub fn bytes<L: Lanes>(n: usize, i: usize) -> usize {
     n.div_ceil(panel::<L>()) * panel::<L>() * i * size_of::<L::Element>()
@@ -129,8 +126,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
                 },
             );
         });
-        let mut parts: Vec<_> =
-            parts.into_iter().map(|p| p.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        let mut parts: Vec<_> = parts.into_iter().map(unlocked).collect();
         for part in &mut parts {
             let (stride, count) = (part.stride, part.rows.len());
             part.values.chunks_exact_mut(stride).for_each(|row| row[count..].fill(L::Element::of(0.0)));

@@ -9,7 +9,7 @@ use crate::products::engine::lanes::Lanes;
 use crate::products::engine::program::{Pulled, Scratch};
 use crate::products::engine::schedule::Schedule;
 use crate::products::engine::sums::{ColumnSums, RowSums};
-use crate::products::engine::sweep::{At, Slots, Sweep, Visitor, flush};
+use crate::products::engine::sweep::{At, Sweep, Visitor, flush};
 use crate::products::engine::tile::{Few, GROUP, PANEL, Wide};
 
 /// What an operation contributes to the tiles of a block.
@@ -62,8 +62,7 @@ pub fn reverse<L: Lanes, S: Seed<L>>(
     let [row_width, column_width] = [p + wanted.rows, p + wanted.columns];
     let rows = RowSums::new(&schedule.rows, row_width);
     let columns = ColumnSums::<L>::new(&schedule.columns, column_width);
-    let slots = Slots::new(schedule, sweep.coefficients.len() + 1);
-    schedule.run(|r, c| {
+    let parts = schedule.run(|r, c| {
         L::enter(
             #[inline(always)]
             || {
@@ -82,13 +81,15 @@ pub fn reverse<L: Lanes, S: Seed<L>>(
                 };
                 sweep.visit(groups, panels, &mut task);
                 columns.add(c, &task.columns);
-                task.coefficients.push(task.factor);
-                slots.put(r, c, task.coefficients);
+                (task.coefficients, task.factor)
             },
-        );
+        )
     });
-    let mut coefficients = slots.total();
-    let factor = coefficients.pop().unwrap_or_default();
+    let (mut coefficients, mut factor) = (vec![0.0; sweep.coefficients.len()], 0.0);
+    for (part, along) in parts {
+        coefficients.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        factor += along;
+    }
     Reversed { rows, columns, coefficients, factor }
 }
 

@@ -90,10 +90,12 @@ impl Schedule {
         columns.div_ceil(triangle_blocks(columns))
     }
 
-    /// Calls `task(row block, column block)` for every pair; the pairs of a round run in parallel.
-    pub fn run(&self, task: impl Fn(usize, usize) + Sync) {
-        for round in &self.rounds {
-            threads::for_each(round.par_iter(), |&(r, c)| task(r, c));
-        }
+    /// The results of `task(row block, column block)` for every pair, by rows, then by columns; the pairs of a round run
+    /// in parallel.
+    pub fn run<R: Send>(&self, task: impl Fn(usize, usize) -> R + Sync) -> Vec<R> {
+        let each = |round: &Vec<_>| threads::map(round.par_iter(), |&(r, c)| ((r, c), task(r, c)));
+        let mut all: Vec<_> = self.rounds.iter().flat_map(each).collect();
+        all.sort_by_key(|&(pair, _)| pair);
+        all.into_iter().map(|(_, result)| result).collect()
     }
 }

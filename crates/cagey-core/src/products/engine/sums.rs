@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::linalg::real::Real;
 use crate::products::engine::lanes::{Lanes, Number};
-use crate::products::engine::tile::{Few, GROUP, Wide, narrow, panel};
+use crate::products::engine::tile::{Few, GROUP, PANEL, Wide, narrow, panel};
 
 /// Sums for the rows of tiles.
 #[derive(Debug)]
@@ -21,11 +21,13 @@ pub struct ColumnSums<L> {
     blocks: Vec<Mutex<Vec<Wide<L>>>>,
 }
 
-fn lock<T>(blocks: &[Mutex<T>], block: usize) -> MutexGuard<'_, T> {
-    blocks[block].lock().unwrap_or_else(PoisonError::into_inner)
+/// A block's part of a result; no other task of the round uses it.
+pub fn lock<T>(block: &Mutex<T>) -> MutexGuard<'_, T> {
+    block.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unlocked<T>(block: Mutex<T>) -> T {
+/// That part, once all tasks are done.
+pub fn unlocked<T>(block: Mutex<T>) -> T {
     block.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,7 +40,7 @@ impl<T: Number> RowSums<T> {
 
     /// The sums of a block; no other task of the round uses it.
     pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Few<T>>> {
-        lock(&self.blocks, block)
+        lock(&self.blocks[block])
     }
 
     /// Adds everything to a row-major matrix `[n, width]`.
@@ -55,14 +57,13 @@ impl<T: Number> RowSums<T> {
 impl<L: Lanes> ColumnSums<L> {
     /// Zeros for blocks of panels.
     pub fn new(blocks: &[Range<usize>], width: usize) -> Self {
-        let zeros =
-            |r: &Range<usize>| Mutex::new(vec![[L::zero(); crate::products::engine::tile::PANEL]; r.len() * width]);
+        let zeros = |r: &Range<usize>| Mutex::new(vec![[L::zero(); PANEL]; r.len() * width]);
         Self { width, blocks: blocks.iter().map(zeros).collect() }
     }
 
     /// The sums of a block; no other task of the round uses it.
     pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Wide<L>>> {
-        lock(&self.blocks, block)
+        lock(&self.blocks[block])
     }
 
     /// Adds a task's own sums to those of a block: from zero within the task, then task by task, since sums of sums are

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use crate::products::engine::lanes::{Lanes, Number};
 use crate::products::engine::program::Program;
@@ -105,38 +104,6 @@ pub fn flush<L: Lanes>(sums: &mut [Few<L>], block: &mut [Few<L::Element>], group
         let part = sums.map(L::sum);
         (0..GROUP).for_each(|q| total[q] += part[q]);
         *sums = [L::zero(); GROUP];
-    }
-}
-
-/// Sums in f64 to which the tasks of a schedule contribute. Contributions are kept apart and added up in order.
-#[derive(Debug)]
-pub struct Slots {
-    slots: Vec<Mutex<Vec<f64>>>,
-    columns: usize,
-    length: usize,
-}
-
-impl Slots {
-    /// Room for `length` sums.
-    pub fn new(schedule: &Schedule, length: usize) -> Self {
-        let columns = schedule.columns.len();
-        let slots = (0..schedule.rows.len() * columns).map(|_| Mutex::default()).collect();
-        Self { slots, columns, length }
-    }
-
-    /// Sets the contribution of a pair of blocks.
-    pub fn put(&self, row: usize, column: usize, part: Vec<f64>) {
-        *self.slots[row * self.columns + column].lock().unwrap_or_else(PoisonError::into_inner) = part;
-    }
-
-    /// The sums.
-    pub fn total(self) -> Vec<f64> {
-        let mut total = vec![0.0; self.length];
-        for slot in self.slots {
-            let part = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
-        }
-        total
     }
 }
 

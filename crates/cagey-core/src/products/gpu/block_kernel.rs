@@ -5,7 +5,7 @@ use burn::cubecl;
 use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
-use super::kernel::{Plan, TILE, entry_or_zero, factor, is_same, load, load_all, write, zeros};
+use super::kernel::{Plan, TILE, add_all, entry_or_zero, factor, is_same, load, load_all, stage, staged, write, zeros};
 use super::traced::{add_slopes, add_slopes_and_value, covariance};
 
 /// (K(rows, columns) S)ᵀ `[i, n]`. A cube computes a block's column for some rows. `first_row` is the number of the
@@ -23,10 +23,9 @@ pub fn product<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let i = ABSOLUTE_POS_X as usize;
-    let unit = UNIT_POS_X as usize;
     let block = CUBE_POS_Y as usize;
     let p = comptime!(plan.p);
-    let row = load::<F>(rows, i, p);
+    let row = load::<F>(rows, i, 0, p);
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
     let mut values = Shared::<[F]>::new_slice(TILE);
@@ -34,21 +33,14 @@ pub fn product<F: Float>(
     let end = usize::cast_from(bounds[block + 1]);
     let mut sum = F::new(0.0);
     while first < end {
-        let j = first + unit;
-        #[unroll]
-        for k in 0..p {
-            features[unit * p + k] = entry_or_zero::<F>(columns, j, k, end);
-        }
-        values[unit] = entry_or_zero::<F>(s, j, 0, end);
+        let j = first + UNIT_POS_X as usize;
+        stage::<F>(columns, j, 0, end, &mut features, p);
+        stage::<F>(s, j, 0, end, &mut values, 1usize);
         sync_cube();
         // From zero within the tile: sums of sums are more accurate.
         let mut partial = F::new(0.0);
         for c in 0..min(TILE, end - first) {
-            let mut column = Array::<F>::new(p);
-            #[unroll]
-            for k in 0..p {
-                column[k] = features[c * p + k];
-            }
+            let column = staged::<F>(&features, c, p);
             let same = is_same::<F>(first_row + i, first + c, comptime!(plan.same));
             partial += values[c] * covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
         }
@@ -91,11 +83,10 @@ pub fn pull<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let u = ABSOLUTE_POS_X as usize;
-    let unit = UNIT_POS_X as usize;
     let p = comptime!(plan.p);
     let count = comptime!(plan.p + plan.coefficients + 1);
     let n = out.shape(1);
-    let row = load::<F>(rows, u, p);
+    let row = load::<F>(rows, u, 0, p);
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
     let mut values = Shared::<[F]>::new_slice(TILE);
@@ -112,23 +103,16 @@ pub fn pull<F: Float>(
     let mut first = CUBE_POS_Z as usize * span;
     let end = min(first + span, m);
     while first < end {
-        let j = first + unit;
-        #[unroll]
-        for k in 0..p {
-            features[unit * p + k] = entry_or_zero::<F>(others, j, k, end);
-        }
+        let j = first + UNIT_POS_X as usize;
+        stage::<F>(others, j, 0, end, &mut features, p);
         if comptime!(of != Of::Columns) {
-            values[unit] = entry_or_zero::<F>(s, j, 0, end);
-            blocks[unit] = block_of::<F>(bounds, j) as u32;
+            stage::<F>(s, j, 0, end, &mut values, 1usize);
+            blocks[UNIT_POS_X as usize] = block_of::<F>(bounds, j) as u32;
         }
         sync_cube();
         let mut partial = zeros::<F>(count);
         for c in 0..min(TILE, end - first) {
-            let mut column = Array::<F>::new(p);
-            #[unroll]
-            for k in 0..p {
-                column[k] = features[c * p + k];
-            }
+            let column = staged::<F>(&features, c, p);
             let (mut place, mut other) = (first_row + u, first + c);
             if comptime!(of == Of::Columns) {
                 place = u;
@@ -149,10 +133,7 @@ pub fn pull<F: Float>(
                 add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
             }
         }
-        #[unroll]
-        for k in 0..count {
-            sums[k] += partial[k];
-        }
+        add_all::<F>(&mut sums, &partial, count);
         sync_cube();
         first += TILE;
     }

@@ -92,9 +92,7 @@ impl Kept {
 }
 
 impl DeviceOp<4> for Actions {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+    const ALGEBRA: bool = false;
 
     fn forward(
         self: Arc<Self>,

@@ -63,8 +63,8 @@ pub fn entries<F: Float>(
     if i >= out.shape(0) || j >= out.shape(1) {
         terminate!();
     }
-    let row = load::<F>(rows, i, comptime!(plan.p));
-    let column = load::<F>(columns, j, comptime!(plan.p));
+    let row = load::<F>(rows, i, 0, comptime!(plan.p));
+    let column = load::<F>(columns, j, 0, comptime!(plan.p));
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let same = is_same::<F>(i, j, comptime!(plan.same));
     let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
@@ -84,11 +84,10 @@ pub fn product<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let i = ABSOLUTE_POS_X as usize;
-    let unit = UNIT_POS_X as usize;
     let p = comptime!(plan.p);
     let width = comptime!(plan.width);
     let chunk = CUBE_POS_Y as usize * width;
-    let row = load::<F>(rows, i, p);
+    let row = load::<F>(rows, i, 0, p);
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
     let mut values = Shared::<[F]>::new_slice(comptime!(TILE * plan.width));
@@ -99,24 +98,14 @@ pub fn product<F: Float>(
     let end = min(begin + span, m);
     let mut first = begin;
     while first < end {
-        let j = first + unit;
-        #[unroll]
-        for k in 0..p {
-            features[unit * p + k] = entry_or_zero::<F>(columns, j, k, end);
-        }
-        #[unroll]
-        for w in 0..width {
-            values[unit * width + w] = entry_or_zero::<F>(right, j, chunk + w, end);
-        }
+        let j = first + UNIT_POS_X as usize;
+        stage::<F>(columns, j, 0, end, &mut features, p);
+        stage::<F>(right, j, chunk, end, &mut values, width);
         sync_cube();
         // From zero within the tile, then tile by tile: sums of sums are more accurate.
         let mut partial = zeros::<F>(width);
         for c in 0..min(TILE, end - first) {
-            let mut column = Array::<F>::new(p);
-            #[unroll]
-            for k in 0..p {
-                column[k] = features[c * p + k];
-            }
+            let column = staged::<F>(&features, c, p);
             let same = is_same::<F>(i, first + c, comptime!(plan.same));
             let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
             #[unroll]
@@ -124,10 +113,7 @@ pub fn product<F: Float>(
                 partial[w] += value * values[c * width + w];
             }
         }
-        #[unroll]
-        for w in 0..width {
-            sums[w] += partial[w];
-        }
+        add_all::<F>(&mut sums, &partial, width);
         sync_cube();
         first += TILE;
     }
@@ -158,23 +144,16 @@ pub fn pull<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let i = ABSOLUTE_POS_X as usize;
-    let unit = UNIT_POS_X as usize;
     let p = comptime!(plan.p);
     let width = comptime!(plan.width);
     let count = comptime!(plan.p + plan.coefficients);
     let chunk = CUBE_POS_Y as usize * width;
     let n = out.shape(1);
-    let row = load::<F>(rows, i, p);
+    let row = load::<F>(rows, i, 0, p);
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
     let mut values = Shared::<[F]>::new_slice(comptime!(TILE * plan.width));
-    let mut own = Array::<F>::new(width);
-    if comptime!(weights == Weights::InnerProducts) {
-        #[unroll]
-        for w in 0..width {
-            own[w] = entry_or_zero::<F>(left, i, chunk + w, n);
-        }
-    }
+    let own = load::<F>(left, i, chunk, width);
     let mut sums = zeros::<F>(count);
     let m = columns.shape(0);
     let span = m.div_ceil(CUBE_COUNT_Z as usize);
@@ -182,16 +161,10 @@ pub fn pull<F: Float>(
     let end = min(begin + span, m);
     let mut first = begin;
     while first < end {
-        let j = first + unit;
-        #[unroll]
-        for k in 0..p {
-            features[unit * p + k] = entry_or_zero::<F>(columns, j, k, end);
-        }
+        let j = first + UNIT_POS_X as usize;
+        stage::<F>(columns, j, 0, end, &mut features, p);
         if comptime!(weights == Weights::InnerProducts) {
-            #[unroll]
-            for w in 0..width {
-                values[unit * width + w] = entry_or_zero::<F>(right, j, chunk + w, end);
-            }
+            stage::<F>(right, j, chunk, end, &mut values, width);
         }
         sync_cube();
         let mut partial = zeros::<F>(count);
@@ -205,19 +178,12 @@ pub fn pull<F: Float>(
             } else {
                 weight = entry_or_zero::<F>(left, i, first + c, n);
             }
-            let mut column = Array::<F>::new(p);
-            #[unroll]
-            for k in 0..p {
-                column[k] = features[c * p + k];
-            }
+            let column = staged::<F>(&features, c, p);
             let same = is_same::<F>(i, first + c, comptime!(plan.same));
             let program = comptime!(plan.program.clone());
             add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
         }
-        #[unroll]
-        for k in 0..count {
-            sums[k] += partial[k];
-        }
+        add_all::<F>(&mut sums, &partial, count);
         sync_cube();
         first += TILE;
     }
@@ -278,13 +244,49 @@ pub fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
     array
 }
 
-/// A row of a matrix `[n, p]`; zeros beyond the last row.
+/// Adds the numbers of an array to those of another.
 #[cube]
-pub fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
-    let mut row = Array::<F>::new(p);
+pub fn add_all<F: Float>(to: &mut Array<F>, part: &Array<F>, #[comptime] count: usize) {
     #[unroll]
-    for k in 0..p {
-        row[k] = entry_or_zero::<F>(rows, i, k, rows.shape(0));
+    for k in 0..count {
+        to[k] += part[k];
+    }
+}
+
+/// Columns `first..first + count` of row `i` of a matrix; zeros beyond its last row and column.
+#[cube]
+pub fn load<F: Float>(matrix: &Tensor<F>, i: usize, first: usize, #[comptime] count: usize) -> Array<F> {
+    let mut row = Array::<F>::new(count);
+    #[unroll]
+    for k in 0..count {
+        row[k] = entry_or_zero::<F>(matrix, i, first + k, matrix.shape(0));
+    }
+    row
+}
+
+/// The same columns into the place of this unit in the memory that the units of a cube share; zeros from row `end` on.
+#[cube]
+pub fn stage<F: Float>(
+    matrix: &Tensor<F>,
+    i: usize,
+    first: usize,
+    end: usize,
+    shared: &mut Shared<[F]>,
+    #[comptime] count: usize,
+) {
+    #[unroll]
+    for k in 0..count {
+        shared[UNIT_POS_X as usize * count + k] = entry_or_zero::<F>(matrix, i, first + k, end);
+    }
+}
+
+/// The numbers that unit `unit` shares.
+#[cube]
+pub fn staged<F: Float>(shared: &Shared<[F]>, unit: usize, #[comptime] count: usize) -> Array<F> {
+    let mut row = Array::<F>::new(count);
+    #[unroll]
+    for k in 0..count {
+        row[k] = shared[unit * count + k];
     }
     row
 }

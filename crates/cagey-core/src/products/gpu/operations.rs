@@ -48,16 +48,21 @@ fn pulled(
         let totals = || pulled.narrow(1, p, count).sum_dim(0).reshape([count]) * share;
         coefficients = in_coefficients.then(|| totals().into_dispatch());
     }
-    if in_columns {
+    if in_columns && matrix.columns.is_some() {
         let pulled = matrix_of(matrix.transposed().pull(program, cotangents(true)?));
         columns = Some(features(&pulled));
     }
     Ok([rows, coefficients, columns])
 }
 
-impl Matvec {
-    /// The product, and gradients in rows, coefficients, V and columns.
-    fn on_gpu(self: Arc<Self>, matrix: Matrix, right: DispatchTensor) -> Result<(DispatchTensor, DeviceVjp<4>)> {
+impl DeviceOp<4> for Matvec {
+    const ALGEBRA: bool = false;
+
+    fn forward(
+        self: Arc<Self>,
+        [x1, coefficients, right, x2]: [DispatchTensor; 4],
+    ) -> Result<(DispatchTensor, DeviceVjp<4>)> {
+        let matrix = matrix(x1, (!self.same).then_some(x2), coefficients)?;
         let right = primitive(right)?;
         let product = matrix.times(&self.program, right.clone());
         let vjp = move |grad, [in_rows, in_coefficients, in_v, in_columns]: [bool; 4]| {
@@ -84,37 +89,11 @@ impl Matvec {
     }
 }
 
-impl DeviceOp<3> for Matvec {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+impl DeviceOp<3> for Dense {
+    const ALGEBRA: bool = false;
 
-    fn forward(self: Arc<Self>, [x, coefficients, v]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
-        let (product, vjp) = self.on_gpu(matrix(x, None, coefficients)?, v)?;
-        let vjp = |grad, [x, coefficients, v]: [bool; 3]| {
-            let [x, coefficients, v, _] = vjp(grad, [x, coefficients, v, false])?;
-            Ok([x, coefficients, v])
-        };
-        Ok((product, Box::new(vjp)))
-    }
-}
-
-impl DeviceOp<4> for Matvec {
-    fn is_algebra(&self) -> bool {
-        false
-    }
-
-    fn forward(
-        self: Arc<Self>,
-        [x1, coefficients, v, x2]: [DispatchTensor; 4],
-    ) -> Result<(DispatchTensor, DeviceVjp<4>)> {
-        self.on_gpu(matrix(x1, Some(x2), coefficients)?, v)
-    }
-}
-
-impl Dense {
-    /// The matrix, and gradients in rows, coefficients and columns.
-    fn on_gpu(self: Arc<Self>, matrix: Matrix) -> (DispatchTensor, DeviceVjp<3>) {
+    fn forward(self: Arc<Self>, [x1, coefficients, x2]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
+        let matrix = matrix(x1, (!self.same).then_some(x2), coefficients)?;
         let value = tensor(matrix.entries(&self.program));
         let vjp = move |grad, needs: [bool; 3]| {
             let grad: Tensor<2> = Tensor::from_dispatch(grad);
@@ -128,31 +107,6 @@ impl Dense {
             };
             pulled(&matrix, &self.program, cotangents, needs)
         };
-        (value, Box::new(vjp))
-    }
-}
-
-impl DeviceOp<2> for Dense {
-    fn is_algebra(&self) -> bool {
-        false
-    }
-
-    fn forward(self: Arc<Self>, [x, coefficients]: [DispatchTensor; 2]) -> Result<(DispatchTensor, DeviceVjp<2>)> {
-        let (value, vjp) = self.on_gpu(matrix(x, None, coefficients)?);
-        let vjp = |grad, [x, coefficients]: [bool; 2]| {
-            let [x, coefficients, _] = vjp(grad, [x, coefficients, false])?;
-            Ok([x, coefficients])
-        };
         Ok((value, Box::new(vjp)))
-    }
-}
-
-impl DeviceOp<3> for Dense {
-    fn is_algebra(&self) -> bool {
-        false
-    }
-
-    fn forward(self: Arc<Self>, [x1, coefficients, x2]: [DispatchTensor; 3]) -> Result<(DispatchTensor, DeviceVjp<3>)> {
-        Ok(self.on_gpu(matrix(x1, Some(x2), coefficients)?))
     }
 }

@@ -6,10 +6,8 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Vjp, apply4};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_real, into_vec, with_real};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply4};
+use crate::linalg::real::{Real, into_real, into_vec, vector, with_real};
 use crate::products::blocks::{BlockSparse, Segments};
 use crate::products::drivers::sparse;
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -31,7 +29,7 @@ pub fn gram(lowered: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
 /// first row of x1 among those of x2, if they are some of those.
 pub fn part(a: &Lowered, b: &Lowered, s: Tensor<1>, offsets: &[usize], own: Option<usize>) -> Result<Tensor<2>> {
     let op = Actions { program: Program::new(a), offsets: offsets.to_vec(), own };
-    let transposed: Tensor<2> = apply4(op, features(a), coefficients(a), s, features(b))?;
+    let transposed: Tensor<2> = apply4(Anywhere::new(op), features(a), coefficients(a), s, features(b))?;
     Ok(transposed.transpose())
 }
 
@@ -76,22 +74,15 @@ impl HostOp<4> for Actions {
                 let along = kept.s.iter().zip(&s).map(|(a, b)| a.f64() * b.f64()).sum();
                 let coefficients = self.program.with_factor(&kept.coefficients, part.coefficients, along);
                 [&mut x1, &mut x2, &mut s].into_iter().for_each(|g| scale(g, factor));
-                let length = coefficients.len();
-                let coefficients: Vec<T> = into_real(coefficients);
                 Ok([
                     Some(TensorData::new(x1, [n, p])),
-                    Some(TensorData::new(coefficients, [length])),
-                    Some(TensorData::new(s, [m])),
+                    Some(vector(into_real::<_, T>(coefficients))),
+                    Some(vector(s)),
                     Some(TensorData::new(x2, [m, p])),
                 ])
             };
             Ok((TensorData::new(value, [i, n]), Box::new(vjp)))
         })
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<4>>> {
-        Some(self)
     }
 }
 

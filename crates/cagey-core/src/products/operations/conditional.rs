@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::host::{HostOp, Vjp, apply4};
-use crate::linalg::real::{dot, into_vec};
+use crate::linalg::real::{dot, into_vec, vector};
 use crate::products::engine::program::Program;
 use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::local::Neighbours;
@@ -124,14 +124,13 @@ impl HostOp<4> for Conditional {
                     in_observed[n + j] += own[a];
                 }
             }
-            let length = in_coefficients.len();
             Ok([
                 Some(TensorData::new(in_x, [b, p])),
-                Some(TensorData::new(in_coefficients, [length])),
-                Some(TensorData::new(in_observed, [2 * n])),
+                Some(vector(in_coefficients)),
+                Some(vector(in_observed)),
                 Some(TensorData::new(in_z, [n, p])),
             ])
         };
-        Ok((TensorData::new(values, [2 * b]), Box::new(vjp)))
+        Ok((vector(values), Box::new(vjp)))
     }
 }

@@ -8,10 +8,8 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Vjp, apply2, apply3};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply3};
+use crate::linalg::real::{Real, into_real, into_vec, vector, with_real};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::program::{Program, Scratch};
 use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
@@ -23,17 +21,21 @@ use crate::threads;
 
 /// The covariance of two inputs lowered from the same kernel, `[n, m]`.
 pub fn cross(a: &Lowered, b: &Lowered) -> Result<Tensor<2>> {
-    apply3(Dense { program: Program::new(a) }, features(a), coefficients(a), features(b))
+    let op = Dense { program: Program::new(a), same: false };
+    apply3(Anywhere::new(op), features(a), coefficients(a), features(b))
 }
 
 /// The covariance of an input with itself, `[n, n]`.
 pub fn gram(lowered: &Lowered) -> Result<Tensor<2>> {
-    apply2(Dense { program: Program::new(lowered) }, features(lowered), coefficients(lowered))
+    let (op, x) = (Dense { program: Program::new(lowered), same: true }, features(lowered));
+    apply3(Anywhere::new(op), x.clone(), coefficients(lowered), x)
 }
 
 #[derive(Debug)]
 pub struct Dense {
     pub(in crate::products) program: Program,
+    /// Whether the columns are the rows, with white noise; all of their gradient is then that in the rows.
+    pub(in crate::products) same: bool,
 }
 
 /// Features of rows and columns, and coefficients, as given.
@@ -58,57 +60,21 @@ pub struct Gradients<T> {
     pub coefficients: Vec<f64>,
 }
 
-impl HostOp<2> for Dense {
-    fn forward(self: Arc<Self>, [x, coefficients]: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (value, vjp) = with_real!(x.dtype(), T => self.value::<T>(x, coefficients, None))?;
-        let vjp = |grad, [x, coefficients]: [bool; 2]| {
-            let [x, coefficients, _] = vjp(grad, [x, coefficients, false])?;
-            Ok([x, coefficients])
-        };
-        Ok((value, Box::new(vjp)))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<2>>> {
-        Some(self)
-    }
-}
-
 impl HostOp<3> for Dense {
     fn forward(self: Arc<Self>, [x1, coefficients, x2]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
-        with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, Some(x2)))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-}
-
-impl Dense {
-    /// The matrix, and gradients in x1, coefficients and x2.
-    fn value<T: Number>(
-        self: Arc<Self>,
-        x1: TensorData,
-        coefficients: TensorData,
-        x2: Option<TensorData>,
-    ) -> Result<(TensorData, Vjp<3>)> {
-        let p = x1.shape()[1];
-        let x2 = x2.map(into_vec).transpose()?;
-        let kept = Operands::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
-        let value = kept.matrix(&self.program);
-        let (n, m) = (kept.rows(), kept.columns());
-        let vjp = move |grad, _needs: [bool; 3]| {
-            let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
-            let length = coefficients.len();
-            let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
-            Ok([
-                Some(TensorData::new(x1, [n, p])),
-                Some(TensorData::new(coefficients, [length])),
-                kept.x2.is_some().then(|| TensorData::new(x2, [m, p])),
-            ])
-        };
-        Ok((TensorData::new(value, [n, m]), Box::new(vjp)))
+        with_real!(x1.dtype(), T => {
+            let p = x1.shape()[1];
+            let x2 = (!self.same).then(|| into_vec(x2)).transpose()?;
+            let kept = Operands::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
+            let value = kept.matrix(&self.program);
+            let (n, m) = (kept.rows(), kept.columns());
+            let vjp = move |grad, _needs: [bool; 3]| {
+                let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
+                let x2 = (!self.same).then(|| TensorData::new(x2, [m, p]));
+                Ok([Some(TensorData::new(x1, [n, p])), Some(vector(into_real::<_, T>(coefficients))), x2])
+            };
+            Ok((TensorData::new(value, [n, m]), Box::new(vjp)))
+        })
     }
 }
 
@@ -133,11 +99,11 @@ impl<T: Number> Operands<T> {
 
     /// The adjoint of [`matrix`](Self::matrix).
     pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
-        let Pulled { mut gradients, factor: along } = T::vectorised(DenseAdjoint { program, kept: self, grad });
+        let (mut pulled, along) = T::vectorised(DenseAdjoint { program, kept: self, grad });
         let factor = program.factor(&self.coefficients);
-        [&mut gradients.x1, &mut gradients.x2].into_iter().for_each(|g| scale(g, factor));
-        let coefficients = program.with_factor(&self.coefficients, gradients.coefficients, along);
-        Gradients { coefficients, ..gradients }
+        [&mut pulled.x1, &mut pulled.x2].into_iter().for_each(|g| scale(g, factor));
+        pulled.coefficients = program.with_factor(&self.coefficients, pulled.coefficients, along);
+        pulled
     }
 
     fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
@@ -217,7 +183,9 @@ struct DenseAdjoint<'a, T> {
 }
 
 impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
-    type Output = Pulled<T>;
+    /// Gradients without the program's factor (if x2 is x1, those in x1 include those in x2), and the gradient in the
+    /// factor.
+    type Output = (Gradients<T>, f64);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let (sweep, p) = (self.kept.sweep::<L>(self.program), self.kept.p);
@@ -245,15 +213,8 @@ impl<T: Number> Work<T> for DenseAdjoint<'_, T> {
         } else {
             found.columns.add_into(&mut x1);
         }
-        Pulled { gradients: Gradients { x1, x2, coefficients: found.coefficients }, factor: found.factor }
+        (Gradients { x1, x2, coefficients: found.coefficients }, found.factor)
     }
-}
-
-/// Gradients without the program's factor (if x2 is x1, those in x1 include those in x2), and the gradient in the
-/// factor.
-struct Pulled<T> {
-    gradients: Gradients<T>,
-    factor: f64,
 }
 
 /// The cotangents as given.

@@ -10,7 +10,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Vjp, apply4};
-use crate::linalg::real::{dot, into_vec};
+use crate::linalg::real::{dot, into_vec, vector};
 use crate::products::drivers::pairs::Sets;
 use crate::products::engine::program::Program;
 use crate::products::operations::matvec::{coefficients, features};
@@ -254,7 +254,7 @@ impl HostOp<4> for Local {
         let rows = || values.iter().flatten();
         let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
         let vjp = move |grad, _needs: [bool; 4]| Ok(self.gradients(&inputs, &parts, size, &into_vec::<f64>(grad)?));
-        Ok((TensorData::new(values, [3 * b]), Box::new(vjp)))
+        Ok((vector(values), Box::new(vjp)))
     }
 }
 
@@ -302,11 +302,10 @@ impl Local {
                 }
             }
         }
-        let (length, q) = (in_coefficients.len(), in_q.len());
         [
             Some(TensorData::new(in_x, [b, p])),
-            Some(TensorData::new(in_coefficients, [length])),
-            Some(TensorData::new(in_q, [q])),
+            Some(vector(in_coefficients)),
+            Some(vector(in_q)),
             Some(TensorData::new(in_z, [u, p])),
         ]
     }

@@ -6,10 +6,8 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::host::{HostOp, Vjp, apply3, apply4};
-#[cfg(feature = "gpu")]
-use crate::linalg::on_device::DeviceOp;
-use crate::linalg::real::{into_real, into_vec, with_real};
+use crate::linalg::host::{Anywhere, HostOp, Vjp, apply4};
+use crate::linalg::real::{into_real, into_vec, vector, with_real};
 use crate::products::drivers::multiply::{Multiply, Product};
 use crate::products::drivers::pull::Pull;
 use crate::products::engine::lanes::Number;
@@ -33,17 +31,21 @@ pub fn coefficients(lowered: &Lowered) -> Tensor<1> {
 
 /// K(x1, x2) V `[n, t]`, for inputs lowered from the same kernel.
 pub fn cross(a: &Lowered, b: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
-    apply4(Matvec { program: Program::new(a) }, features(a), coefficients(a), v, features(b))
+    let op = Matvec { program: Program::new(a), same: false };
+    apply4(Anywhere::new(op), features(a), coefficients(a), v, features(b))
 }
 
 /// K(x, x) V `[n, t]`, with white noise.
 pub fn gram(lowered: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
-    apply3(Matvec { program: Program::new(lowered) }, features(lowered), coefficients(lowered), v)
+    let (op, x) = (Matvec { program: Program::new(lowered), same: true }, features(lowered));
+    apply4(Anywhere::new(op), x.clone(), coefficients(lowered), v, x)
 }
 
 #[derive(Debug)]
 pub struct Matvec {
     pub(in crate::products) program: Program,
+    /// Whether x2 is x1, with white noise; all of its gradient is then that in x1.
+    pub(in crate::products) same: bool,
 }
 
 /// The inputs as given.
@@ -63,51 +65,21 @@ impl<T> SavedMatvec<T> {
     }
 }
 
-impl HostOp<3> for Matvec {
-    fn forward(self: Arc<Self>, [x, coefficients, v]: [TensorData; 3]) -> Result<(TensorData, Vjp<3>)> {
-        let (value, vjp) = with_real!(x.dtype(), T => self.value::<T>(x, coefficients, v, None))?;
-        let vjp = |grad, [x, coefficients, v]: [bool; 3]| {
-            let [x, coefficients, v, _] = vjp(grad, [x, coefficients, v, false])?;
-            Ok([x, coefficients, v])
-        };
-        Ok((value, Box::new(vjp)))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<3>>> {
-        Some(self)
-    }
-}
-
 impl HostOp<4> for Matvec {
     fn forward(self: Arc<Self>, [x1, coefficients, v, x2]: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
-        with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, v, Some(x2)))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<4>>> {
-        Some(self)
+        with_real!(x1.dtype(), T => {
+            let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
+            let x2 = (!self.same).then(|| into_vec(x2)).transpose()?;
+            let (x1, coefficients, v) = (into_vec(x1)?, into_vec(coefficients)?, into_vec(v)?);
+            let kept = SavedMatvec::<T> { x1, x2, p, coefficients, v, t };
+            let value = T::vectorised(Multiply { of: kept.product(&self.program), unscaled: false });
+            let vjp = move |grad, needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<T>(grad)?, needs));
+            Ok((TensorData::new(value, [n, t]), Box::new(vjp)))
+        })
     }
 }
 
 impl Matvec {
-    /// The product, and gradients in x1, coefficients, V and x2.
-    fn value<T: Number>(
-        self: Arc<Self>,
-        x1: TensorData,
-        coefficients: TensorData,
-        v: TensorData,
-        x2: Option<TensorData>,
-    ) -> Result<(TensorData, Vjp<4>)> {
-        let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
-        let x2 = x2.map(into_vec).transpose()?;
-        let kept =
-            SavedMatvec::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
-        let value = T::vectorised(Multiply { of: kept.product(&self.program), unscaled: false });
-        let vjp = move |grad, needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<T>(grad)?, needs));
-        Ok((TensorData::new(value, [n, t]), Box::new(vjp)))
-    }
-
     /// Gradients in x1, coefficients, V and x2, if wanted.
     fn gradients<T: Number>(
         &self,
@@ -115,6 +87,7 @@ impl Matvec {
         grad: &[T],
         [in_x1, in_coefficients, in_v, in_x2]: [bool; 4],
     ) -> [Option<TensorData>; 4] {
+        let in_x2 = in_x2 && !self.same;
         let SavedMatvec { p, t, .. } = *kept;
         let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
         let (mut x1, mut x2, mut v, along);
@@ -136,10 +109,9 @@ impl Matvec {
         let factor = self.program.factor(&kept.coefficients);
         [&mut x1, &mut x2, &mut v].into_iter().for_each(|g| scale(g, factor));
         let coefficients: Vec<T> = into_real(self.program.with_factor(&kept.coefficients, coefficients, along));
-        let length = coefficients.len();
         [
             in_x1.then(|| TensorData::new(x1, [n, p])),
-            in_coefficients.then(|| TensorData::new(coefficients, [length])),
+            in_coefficients.then(|| vector(coefficients)),
             in_v.then(|| TensorData::new(v, [m, t])),
             in_x2.then(|| TensorData::new(x2, [m, p])),
         ]

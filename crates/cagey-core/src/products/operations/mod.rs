@@ -9,7 +9,6 @@ pub mod local;
 pub mod local_graph;
 pub mod matvec;
 pub mod moments;
-pub mod on_tensors;
 pub mod projected;
 pub mod stacked;
 pub mod tiled;

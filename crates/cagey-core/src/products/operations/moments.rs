@@ -16,7 +16,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Vjp, apply4};
-use crate::linalg::real::into_vec;
+use crate::linalg::real::{into_vec, vector};
 use crate::products::engine::program::Program;
 use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::matvec::{coefficients, features};
@@ -139,7 +139,7 @@ impl HostOp<4> for Moments {
         transpose::mirror(view_mut(&mut results[..m * m], m));
         kept.results.clone_from(&results);
         let vjp = move |grad, _needs: [bool; 4]| Ok(self.gradients(&kept, &into_vec::<f64>(grad)?));
-        Ok((TensorData::new(results, [m * m + m]), Box::new(vjp)))
+        Ok((vector(results), Box::new(vjp)))
     }
 }
 
@@ -187,10 +187,9 @@ impl Moments {
         let start = Pulled { in_rows: Vec::with_capacity(2 * n), covariances: own };
         let Pulled { in_rows, covariances } = shares.into_iter().flatten().fold(start, Pulled::join);
         let Gradients { x1: in_z, x2: in_x, coefficients: in_coefficients } = covariances;
-        let length = in_coefficients.len();
         [
             Some(TensorData::new(in_x, [n, p])),
-            Some(TensorData::new(in_coefficients, [length])),
+            Some(vector(in_coefficients)),
             Some(TensorData::new(in_rows, [n, 2])),
             Some(TensorData::new(in_z, [m, p])),
         ]

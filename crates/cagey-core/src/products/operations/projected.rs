@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Vjp, apply3};
-use crate::linalg::real::{Real, dot, into_real, into_vec, with_real};
+use crate::linalg::real::{Real, dot, into_real, into_vec, vector, with_real};
 use crate::products::blocks::{BlockSparse, owners};
 use crate::products::drivers::projections::{Frame, Inputs, Projections, Total};
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -54,12 +54,10 @@ impl Square {
         let (n, p) = (kept.inputs.s.len(), kept.inputs.p);
         let mut total = T::vectorised(ProjectedAdjoint { op: self, kept, grad });
         self.0.program.pull_factor(along, &mut total.coefficients);
-        let length = total.coefficients.len();
-        let coefficients: Vec<T> = into_real(total.coefficients);
         [
             Some(TensorData::new(total.x, [n, p])),
-            Some(TensorData::new(coefficients, [length])),
-            Some(TensorData::new(total.s, [n])),
+            Some(vector(into_real::<_, T>(total.coefficients))),
+            Some(vector(total.s)),
         ]
     }
 }

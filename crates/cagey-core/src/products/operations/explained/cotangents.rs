@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::pairs::{mixed, symmetric};
 use super::{SavedExplained, Solved, place};
 use crate::linalg::dense::{congruence, product, solve, transpose, triangular, view, view_mut};
-use crate::linalg::real::{dot, into_real, rounded, vectorised};
+use crate::linalg::real::{dot, into_real, rounded, vector, vectorised};
 use crate::products::drivers::projections::{Frame, Inputs, Origin, Projections, Total};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::strips::{RowsTimesS, Strip};
@@ -25,13 +25,12 @@ pub(super) fn gradients<T: Number>(
     let (mut total, along, direct) =
         T::vectorised(ExplainedAdjoint { frame, whole: kept.whole.take(), kept: &kept, of: cotangents });
     frame.program.pull_factor(along, &mut total.coefficients);
-    let (p, length) = (kept.inputs.p, total.coefficients.len());
     let [s, targets, spread] = direct;
     let s: Vec<T> = total.s.iter().zip(s).map(|(total, direct)| T::of(total.f64() + direct)).collect();
     [
-        Some(TensorData::new(into_real::<_, f64>(total.x), [n, p])),
-        Some(TensorData::new(total.coefficients, [length])),
-        Some(TensorData::new(s, [all])),
+        Some(TensorData::new(into_real::<_, f64>(total.x), [n, kept.inputs.p])),
+        Some(vector(total.coefficients)),
+        Some(vector(s)),
         Some(TensorData::new([targets, spread].concat(), [2, all])),
     ]
 }

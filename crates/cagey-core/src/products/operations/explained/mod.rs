@@ -28,7 +28,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::host::{HostOp, Vjp, apply4};
 use crate::linalg::jitter::check_rounding;
-use crate::linalg::real::{dot, into_real, into_vec, widened, with_real};
+use crate::linalg::real::{dot, into_real, into_vec, vector, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -157,12 +157,11 @@ impl HostOp<4> for Explain {
             };
             let solved = T::vectorised(forward)?;
             let packed = [&solved.values[..], &solved.rows].concat();
-            let length = packed.len();
             let kept = SavedExplained { inputs, targets, spread, solved, whole };
             let vjp = move |grad, _needs: [bool; 4]| {
                 Ok(cotangents::gradients(&self.frame, kept, &into_vec::<f64>(grad)?))
             };
-            Ok((TensorData::new(packed, [length]), Box::new(vjp)))
+            Ok((vector(packed), Box::new(vjp)))
         })
     }
 }

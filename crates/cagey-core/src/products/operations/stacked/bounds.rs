@@ -1,25 +1,23 @@
 //! The bounds of many small variational models as one graph.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
 
+use super::apart::{Adjoint, Apart, Jitters, Place, along};
 use super::{Found, Shared, lengths, level, ranges, rows_of, stacked, structure};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::kernels::stacked::variances;
-use crate::linalg::host::{HostOp, Vjp, apply2, apply5};
-use crate::linalg::jitter::watch_apart;
-use crate::linalg::real::{into_vec, narrowed, widened};
+use crate::linalg::host::{HostOp, apply2, apply5, try_map};
+use crate::linalg::real::{into_vec, vector, widened};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
-use crate::products::engine::program::Program;
+use crate::products::engine::sums::lock;
 use crate::products::operations::whitened::Whitened;
 use crate::scope::{Scope, to_f64};
-use crate::threads;
 
 /// A variational Gaussian process with one latent function and whitened inducing values v ~ N(μ, R Rᵀ), and its rows.
 #[derive(Debug, Clone)]
@@ -100,19 +98,32 @@ pub fn bounds(
     let x = rows_of(&scope, &x, &counts, d, wide);
     let inducing = stacked(&scope, z.clone(), &orders);
     let structure = structure(&scope, first.kernel, members.len(), &mut values, [&inducing, &x])?;
-    let jitters = Arc::new(Mutex::new(Vec::new()));
-    let (n, k) = (counts.iter().sum(), members.len());
-    let op = Marginals {
-        program: structure.program,
-        single,
-        inducing: centres.clone(),
-        rows: ranges(&counts),
-        roots: roots.clone(),
-        jitters: jitters.clone(),
+    let (n, k, rows, jitters) = (counts.iter().sum(), members.len(), ranges(&counts), Jitters::default());
+    let ([in_z, in_x], coefficients) = (structure.features, structure.coefficients);
+    let [p, c] = [&in_z, &coefficients].map(|x| x.dims()[1]);
+    // All shifts, all changes, then the divergence of each member.
+    let place = |(k, rows): (usize, &Range<usize>)| {
+        let times = |range: &Range<usize>, width: usize| range.start * width..range.end * width;
+        let [inducing, root] = [&centres[k], &roots[k]];
+        let inputs = [times(inducing, p), k * c..(k + 1) * c, times(rows, p), inducing.clone(), root.clone()];
+        let of_divergence = 2 * n + k;
+        Place { inputs, output: vec![rows.clone(), n + rows.start..n + rows.end, of_divergence..of_divergence + 1] }
     };
-    let [in_z, in_x] = structure.features;
+    let of_members = rows.iter().enumerate().map(place).collect();
+    let one = move |_, _, own: [&[f64]; 5]| {
+        let [z, coefficients, x, centre, root] = own.map(<[f64]>::len);
+        let shapes: [&[usize]; 5] = [&[z / p, p], &[coefficients], &[x / p, p], &[centre], &[root]];
+        let inputs = std::array::from_fn(|at| TensorData::new(own[at].to_vec(), shapes[at]));
+        let whitened = Arc::new(Whitened { program: structure.program.clone(), single });
+        let (value, vjp) = HostOp::forward(whitened, inputs)?;
+        let adjoint: Adjoint<5> = Box::new(|grad, needs| {
+            try_map(vjp(vector(grad.to_vec()), needs)?, |slopes| slopes.map(into_vec).transpose())
+        });
+        Ok((widened(value)?, adjoint))
+    };
+    let op = Apart { places: of_members, jitters: jitters.clone(), one };
     let (flat_centre, flat_root) = (centre.clone().squeeze_dim::<1>(1), root.clone().squeeze_dim::<1>(1));
-    let packed: Tensor<1> = apply5(op, in_z, structure.coefficients, in_x, flat_centre, flat_root)?;
+    let packed: Tensor<1> = apply5(op, in_z, coefficients, in_x, flat_centre, flat_root)?;
     let part = |start, count| packed.clone().narrow(0, start, count);
     let prior = variances(&structure.last)?.squeeze_dim::<1>(1);
     let mut mean = part(0, n);
@@ -120,14 +131,24 @@ pub fn bounds(
         mean = mean + level.squeeze_dim(1);
     }
     let variance = (prior.clone() + part(n, n)).max_pair(prior.detach() * floor);
-    let expected: Tensor<1> = apply2(Densities { rows: ranges(&counts), expected }, mean, variance)?;
+    let place = |(k, rows): (usize, Range<usize>)| Place { inputs: [rows.clone(), rows], output: vec![k..k + 1] };
+    let one = move |k, _, [mean, variance]: [&[f64]; 2]| {
+        // A density is not asked at marginals of a member without a factor.
+        if !mean.iter().chain(variance).all(|x| x.is_finite()) {
+            return Err(Error::NotFinite("the marginals".into()));
+        }
+        let Expected { value, in_means, in_variances } = expected(k, mean, variance)?;
+        Ok((vec![value], along([in_means, in_variances])))
+    };
+    let op = Apart { places: rows.into_iter().enumerate().map(place).collect(), jitters: Jitters::default(), one };
+    let expected: Tensor<1> = apply2(op, mean, variance)?;
     let losses = part(2 * n, k) - expected;
     let found = to_f64(losses.clone().inner())?;
     let mut gradients = losses.sum().backward();
     let slopes = shared.slopes(&mut gradients)?;
     let mut of_leaf = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).map(to_f64).transpose();
     let [in_z, in_centre, in_root] = [of_leaf(&z)?, of_leaf(&centre)?, of_leaf(&root)?];
-    let jitters = jitters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let jitters = lock(&jitters).clone();
     let of_member = |(k, loss): (usize, f64)| {
         let cut = |all: &Option<Vec<f64>>, place: &Range<usize>| {
             all.as_ref().map_or(vec![0.0; place.len()], |all| all[place.clone()].to_vec())
@@ -137,142 +158,4 @@ pub fn bounds(
         Found { loss, slopes, jitter: jitters.get(k).copied().unwrap_or_default() }
     };
     Ok(found.into_iter().enumerate().map(of_member).collect())
-}
-
-/// Marginals by [`Whitened`] of each member, from features of Z `[Σm, p]`, coefficients `[members, c]`, features of the
-/// rows `[Σn, p]`, μ `[Σm]` and R: all shifts, all changes, then the divergence of each member.
-struct Marginals {
-    program: Program,
-    single: bool,
-    inducing: Vec<Range<usize>>,
-    rows: Vec<Range<usize>>,
-    roots: Vec<Range<usize>>,
-    /// The relative jitter of each member.
-    jitters: Arc<Mutex<Vec<f64>>>,
-}
-
-/// A member's marginals and their adjoint.
-type One = (Vec<f64>, Vjp<5>);
-
-impl Marginals {
-    /// The places of a member's numbers in each input.
-    fn places(&self, k: usize, [p, c]: [usize; 2]) -> [Range<usize>; 5] {
-        let times = |range: &Range<usize>, width: usize| range.start * width..range.end * width;
-        let (inducing, rows) = (&self.inducing[k], &self.rows[k]);
-        [times(inducing, p), k * c..(k + 1) * c, times(rows, p), inducing.clone(), self.roots[k].clone()]
-    }
-
-    fn one(&self, k: usize, widths: [usize; 2], host: &[Vec<f64>; 5]) -> Result<One> {
-        let [p, c] = widths;
-        let (m, n) = (self.inducing[k].len(), self.rows[k].len());
-        let shapes: [&[usize]; 5] = [&[m, p], &[c], &[n, p], &[m], &[self.roots[k].len()]];
-        let places = self.places(k, widths);
-        let inputs = [0, 1, 2, 3, 4].map(|at| TensorData::new(host[at][places[at].clone()].to_vec(), shapes[at]));
-        let whitened = Arc::new(Whitened { program: self.program.clone(), single: self.single });
-        let (value, vjp) = HostOp::<5>::forward(whitened, inputs)?;
-        Ok((widened(value)?, vjp))
-    }
-}
-
-impl HostOp<5> for Marginals {
-    fn forward(self: Arc<Self>, inputs: [TensorData; 5]) -> Result<(TensorData, Vjp<5>)> {
-        let (dtype, members) = (inputs[0].dtype(), self.rows.len());
-        let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
-        let widths = [shapes[0][1], shapes[1][1]];
-        let [z, coefficients, x, centre, root] = inputs.map(widened);
-        let host = [z?, coefficients?, x?, centre?, root?];
-        let each = threads::map((0..members).into_par_iter(), |k| {
-            let (one, jitter) = watch_apart(|| self.one(k, widths, &host));
-            (one.ok(), jitter)
-        });
-        let (each, jitters): (Vec<Option<One>>, Vec<f64>) = each.into_iter().unzip();
-        *self.jitters.lock().unwrap_or_else(PoisonError::into_inner) = jitters;
-        let n = self.rows.last().map_or(0, |rows| rows.end);
-        // A member without a factor must not stop the others.
-        let (mut out, mut adjoints) = (vec![f64::NAN; 2 * n + members], Vec::with_capacity(members));
-        for (k, (one, rows)) in each.into_iter().zip(&self.rows).enumerate() {
-            adjoints.push(one.map(|(values, adjoint)| {
-                let (shift, rest) = values.split_at(rows.len());
-                let (change, divergence) = rest.split_at(rows.len());
-                out[rows.clone()].copy_from_slice(shift);
-                out[n + rows.start..n + rows.end].copy_from_slice(change);
-                out[2 * n + k] = divergence[0];
-                adjoint
-            }));
-        }
-        let vjp = move |grad: TensorData, needs: [bool; 5]| {
-            let grad = widened(grad)?;
-            let own = |(k, adjoint): (usize, Option<Vjp<5>>)| -> Result<Option<[Option<Vec<f64>>; 5]>> {
-                let Some(adjoint) = adjoint else { return Ok(None) };
-                let rows = &self.rows[k];
-                let mut own = grad[rows.clone()].to_vec();
-                own.extend(&grad[n + rows.start..n + rows.end]);
-                own.push(grad[2 * n + k]);
-                let count = own.len();
-                let [z, coefficients, x, centre, root] =
-                    adjoint(TensorData::new(own, [count]), needs)?.map(|data| data.map(into_vec::<f64>).transpose());
-                Ok(Some([z?, coefficients?, x?, centre?, root?]))
-            };
-            let adjoints: Vec<_> = adjoints.into_iter().enumerate().collect();
-            let found = threads::map(adjoints.into_par_iter(), own);
-            let mut all = shapes.each_ref().map(|shape| vec![0.0; shape.iter().product()]);
-            for (k, found) in found.into_iter().enumerate() {
-                let places = self.places(k, widths);
-                match found {
-                    Ok(None) => {}
-                    Ok(Some(found)) => {
-                        for ((all, own), place) in all.iter_mut().zip(found).zip(places) {
-                            if let Some(own) = own {
-                                all[place].copy_from_slice(&own);
-                            }
-                        }
-                    }
-                    // Of this member alone.
-                    Err(_) => all.iter_mut().zip(places).for_each(|(all, place)| all[place].fill(f64::NAN)),
-                }
-            }
-            let mut shaped = [const { None }; 5];
-            for ((to, from), shape) in shaped.iter_mut().zip(all).zip(&shapes) {
-                *to = Some(narrowed(from, shape, dtype));
-            }
-            Ok(shaped)
-        };
-        Ok((narrowed(out, &[2 * n + members], dtype), Box::new(vjp)))
-    }
-}
-
-/// The expected log densities `[members]` from the means and variances `[Σn]` of f.
-struct Densities<F> {
-    rows: Vec<Range<usize>>,
-    expected: F,
-}
-
-impl<F: Fn(usize, &[f64], &[f64]) -> Result<Expected> + Send + Sync + 'static> HostOp<2> for Densities<F> {
-    fn forward(self: Arc<Self>, inputs: [TensorData; 2]) -> Result<(TensorData, Vjp<2>)> {
-        let (dtype, n) = (inputs[0].dtype(), inputs[0].shape()[0]);
-        let [mean, variance] = inputs.map(widened);
-        let (mean, variance) = (mean?, variance?);
-        let each = threads::map((0..self.rows.len()).into_par_iter(), |k| {
-            let rows = self.rows[k].clone();
-            let (mean, variance) = (&mean[rows.clone()], &variance[rows]);
-            // A density is not asked at marginals of a member without a factor.
-            let finite = mean.iter().chain(variance).all(|x| x.is_finite());
-            let found = finite.then(|| (self.expected)(k, mean, variance).ok()).flatten();
-            found.unwrap_or_else(|| Expected { value: f64::NAN, ..Expected::default() })
-        });
-        let values = each.iter().map(|found| found.value).collect();
-        let count = self.rows.len();
-        let vjp = move |grad: TensorData, _needs: [bool; 2]| {
-            let grad = widened(grad)?;
-            let along = |which: fn(&Expected) -> &[f64]| {
-                let mut all = vec![0.0; n];
-                for ((found, rows), grad) in each.iter().zip(&self.rows).zip(&grad) {
-                    all[rows.clone()].iter_mut().zip(which(found)).for_each(|(to, slope)| *to = grad * slope);
-                }
-                Some(narrowed(all, &[n], dtype))
-            };
-            Ok([along(|found| &found.in_means), along(|found| &found.in_variances)])
-        };
-        Ok((narrowed(values, &[count], dtype), Box::new(vjp)))
-    }
 }

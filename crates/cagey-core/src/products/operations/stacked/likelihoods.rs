@@ -1,25 +1,24 @@
 //! The log likelihoods of many small exact models as one operation.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
+use burn::tensor::{DType, Tensor, TensorData};
 
+use super::apart::{Apart, Jitters, Place, along};
 use super::{Found, Shared, lengths, level, ranges, rows_of, structure};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::linalg::host::{HostOp, Vjp, apply4};
-use crate::linalg::jitter::watch_apart;
+use crate::linalg::host::{HostOp, apply4};
 use crate::linalg::mvn::MvnNll;
-use crate::linalg::real::{into_vec, narrowed, widened};
+use crate::linalg::real::{narrowed, widened};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
 use crate::products::engine::program::Program;
+use crate::products::engine::sums::lock;
 use crate::products::operations::dense::Dense;
 use crate::scope::{Scope, to_f64};
-use crate::threads;
 
 /// An exact Gaussian process with Gaussian noise, and its rows.
 #[derive(Debug, Clone)]
@@ -65,13 +64,23 @@ pub fn likelihoods(compute: Compute, members: &[Member], d: usize) -> Result<Vec
         residual = residual - level;
     }
     let noise = values.next().ok_or_else(super::different)?;
-    let jitters = Arc::new(Mutex::new(Vec::new()));
-    let op = Likelihoods { program: structure.program, ranges: ranges(&counts), jitters: jitters.clone() };
-    let [features] = structure.features;
-    let losses: Tensor<1> = apply4(op, features, structure.coefficients, noise, residual)?;
+    let ([features], coefficients) = (structure.features, structure.coefficients);
+    let [p, c] = [&features, &coefficients].map(|x| x.dims()[1]);
+    let place = |(k, rows): (usize, Range<usize>)| Place {
+        inputs: [rows.start * p..rows.end * p, k * c..(k + 1) * c, k..k + 1, rows],
+        output: vec![k..k + 1],
+    };
+    let (places, jitters) = (ranges(&counts).into_iter().enumerate().map(place).collect(), Jitters::default());
+    // Slopes are computed at once: a member's matrices do not stay in memory.
+    let one = move |_, dtype, own: [&[f64]; 4]| {
+        let (loss, slopes) = one(&structure.program, dtype, own)?;
+        Ok((vec![loss], along(slopes)))
+    };
+    let op = Apart { places, jitters: jitters.clone(), one };
+    let losses: Tensor<1> = apply4(op, features, coefficients, noise, residual)?;
     let found = to_f64(losses.clone().inner())?;
     let slopes = shared.slopes(&mut losses.sum().backward())?;
-    let jitters = jitters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let jitters = lock(&jitters).clone();
     let of_member = |(k, loss): (usize, f64)| Found {
         loss,
         slopes: shared.of_member(&slopes, k),
@@ -80,71 +89,24 @@ pub fn likelihoods(compute: Compute, members: &[Member], d: usize) -> Result<Vec
     Ok(found.into_iter().enumerate().map(of_member).collect())
 }
 
-/// The negative log likelihoods `[models]` from features `[rows, p]`, coefficients `[models, c]`, noise variances
-/// `[models, 1]` and residuals `[rows, 1]`.
-struct Likelihoods {
-    program: Program,
-    /// The rows of each model.
-    ranges: Vec<Range<usize>>,
-    /// The relative jitter of each model.
-    jitters: Arc<Mutex<Vec<f64>>>,
-}
-
-/// A model's loss and its slopes in features, coefficients, noise and residuals.
-type One = (f64, [Vec<f64>; 4]);
-
-impl Likelihoods {
-    /// The kernel matrix and its likelihood by the operations of single models.
-    fn one(&self, k: usize, inputs: &[TensorData; 4], host: &[Vec<f64>; 4]) -> Result<One> {
-        let (rows, [x, coefficients, noise, residual]) = (self.ranges[k].clone(), host);
-        let (n, p, c) = (rows.len(), inputs[0].shape()[1], inputs[1].shape()[1]);
-        let of = |values: Vec<f64>, shape: &[usize]| narrowed(values, shape, inputs[0].dtype());
-        let own = of(x[rows.start * p..rows.end * p].to_vec(), &[n, p]);
-        let matrix: Arc<Dense> = Arc::new(Dense { program: self.program.clone() });
-        let (matrix, pull) = HostOp::<2>::forward(matrix, [own, of(coefficients[k * c..][..c].to_vec(), &[c])])?;
-        let noises = of(vec![noise[k]; n], &[n]);
-        let (value, back) = Arc::new(MvnNll).forward([matrix, noises, of(residual[rows].to_vec(), &[n])])?;
-        let [matrix, noises, residual] = back(of(vec![1.0], &[1]), [true; 3])?;
-        let none = || Error::Device("an adjoint gave nothing".into());
-        let [x, coefficients] = pull(matrix.ok_or_else(none)?, [true; 2])?;
-        let numbers = |data: Option<TensorData>| data.ok_or_else(none).and_then(widened);
-        let noise = numbers(noises)?.iter().sum();
-        Ok((widened(value)?[0], [numbers(x)?, numbers(coefficients)?, vec![noise], numbers(residual)?]))
-    }
-}
-
-impl HostOp<4> for Likelihoods {
-    fn forward(self: Arc<Self>, inputs: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
-        let host = inputs.clone().map(widened);
-        let [x, coefficients, noise, residual] = host;
-        let host = [x?, coefficients?, noise?, residual?];
-        let each = threads::map((0..self.ranges.len()).into_par_iter(), |k| {
-            let (one, jitter) = watch_apart(|| self.one(k, &inputs, &host));
-            // A model without a factor must not stop the others.
-            let empty = || (f64::NAN, Default::default());
-            (one.unwrap_or_else(|_| empty()), jitter)
-        });
-        let (each, jitters): (Vec<One>, Vec<f64>) = each.into_iter().unzip();
-        *self.jitters.lock().unwrap_or_else(PoisonError::into_inner) = jitters;
-        let losses = each.iter().map(|(loss, _)| *loss).collect();
-        let (dtype, count) = (inputs[0].dtype(), self.ranges.len());
-        let shapes = inputs.map(|input| input.shape().to_vec());
-        let vjp = move |grad: TensorData, _needs: [bool; 4]| {
-            let grad = into_vec::<f64>(grad.convert::<f64>())?;
-            let of = |which: usize| {
-                let mut all = Vec::with_capacity(shapes[which].iter().product());
-                for (k, (grad, (_, slopes))) in grad.iter().zip(&each).enumerate() {
-                    let (rows, width) = (self.ranges[k].len(), shapes[which][1]);
-                    let size = if which == 0 || which == 3 { rows * width } else { width };
-                    match slopes[which].is_empty() {
-                        true => all.resize(all.len() + size, 0.0),
-                        false => all.extend(slopes[which].iter().map(|slope| grad * slope)),
-                    }
-                }
-                Some(narrowed(all, &shapes[which], dtype))
-            };
-            Ok([0, 1, 2, 3].map(of))
-        };
-        Ok((narrowed(losses, &[count], dtype), Box::new(vjp)))
-    }
+/// The negative log likelihood of a member and its slopes in features, coefficients, noise and residuals, by the
+/// operations of single models on numbers of a type.
+fn one(
+    program: &Program,
+    dtype: DType,
+    [x, coefficients, noise, residual]: [&[f64]; 4],
+) -> Result<(f64, [Vec<f64>; 4])> {
+    let (n, p) = (residual.len(), x.len() / residual.len().max(1));
+    let of = |values: &[f64], shape: &[usize]| narrowed(values.to_vec(), shape, dtype);
+    let (x, coefficients) = (of(x, &[n, p]), of(coefficients, &[coefficients.len()]));
+    let matrix = Arc::new(Dense { program: program.clone(), same: true });
+    let (matrix, pull) = HostOp::forward(matrix, [x.clone(), coefficients, x])?;
+    let (noises, residual) = (of(&vec![noise[0]; n], &[n]), of(residual, &[n]));
+    let (value, back) = HostOp::forward(Arc::new(MvnNll), [matrix, noises, residual])?;
+    let [matrix, noises, residual] = back(of(&[1.0], &[1]), [true; 3])?;
+    let none = || Error::Device("an adjoint gave nothing".into());
+    let [x, coefficients, _] = pull(matrix.ok_or_else(none)?, [true; 3])?;
+    let numbers = |data: Option<TensorData>| data.ok_or_else(none).and_then(widened);
+    let noise = numbers(noises)?.iter().sum();
+    Ok((widened(value)?[0], [numbers(x)?, numbers(coefficients)?, vec![noise], numbers(residual)?]))
 }

@@ -1,5 +1,6 @@
 //! Many small models as one operation: one graph, and one pass over all of them.
 
+mod apart;
 mod bounds;
 mod likelihoods;
 

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use burn::tensor::{DType, Tensor};
 
+use super::on_tensors::{OnTensors, TensorOp};
 use super::tiles::{Columns, Sums, Tiles, rows};
 use super::{Inputs, Product, parameters};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::linalg::host::apply4;
+use crate::linalg::host::{Anywhere, apply4};
 use crate::products::blocks::BlockSparse;
 use crate::products::operations::explained::{Explained, of_blocks, of_rows};
-use crate::products::operations::on_tensors::{OnTensors, TensorOp};
 use crate::scope::Scope;
 
 /// Sᵀ K S `[i, i]` for block-sparse S, in the scope's wide type.
@@ -50,10 +50,9 @@ fn by_rows(
     solved: Tensor<2>,
     part: Wanted,
 ) -> Result<Tensor<2>> {
-    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) };
+    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope), same: true };
     let op = OnTensors(ByRows { product, part, wide: scope.wide() });
-    let values = blocks.values().clone().unsqueeze_dim::<2>(1);
-    apply4(op, x.clone(), parameters(kernel, scope), values, solved)
+    apply4(Anywhere::new(op), x.clone(), parameters(kernel, scope), blocks.column(), solved)
 }
 
 /// What is computed from the chunks of K S.
@@ -95,13 +94,13 @@ impl ByRows {
     }
 }
 
-impl TensorOp<4> for ByRows {
+impl TensorOp for ByRows {
     fn compute(&self) -> Compute {
         self.product.tiles.compute
     }
 
     fn value(&self, [x1, parameters, v, solved]: &[Tensor<2>; 4]) -> Result<Tensor<2>> {
-        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
+        let (product, inputs) = (&self.product, Inputs { x1, x2: x1, v, parameters });
         let scope = product.scope(Scope::new(product.tiles.compute)?, inputs);
         let parts = product.tiles.ranges(x1.dims()[0]).map(|r| {
             let [s, _] = self.actions(v, &r);
@@ -115,7 +114,7 @@ impl TensorOp<4> for ByRows {
     }
 
     fn slopes(&self, [x1, parameters, v, solved]: &[Tensor<2>; 4], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
-        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
+        let (product, inputs) = (&self.product, Inputs { x1, x2: x1, v, parameters });
         let (tiles, wide) = (&product.tiles, product.tiles.wide);
         let scope = product.scope(Scope::new(tiles.compute)?, inputs);
         let (mut total, mut in_solved) = (product.zeros(inputs), Sums(vec![None]));

@@ -6,23 +6,24 @@
 //! rows is one operation.
 
 mod by_rows;
+mod on_tensors;
 mod tiles;
 
 use std::ops::Range;
 
 use burn::tensor::Tensor;
 pub use by_rows::{explained, projected};
+use on_tensors::{OnTensors, TensorOp};
 use tiles::{Columns, Sums, Tiles, rows, times};
 
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::linalg::host::{apply3, apply4};
+use crate::linalg::host::{Anywhere, apply4};
 use crate::params::Parameters;
 use crate::products::blocks::BlockSparse;
 use crate::products::fused_blocks;
 use crate::products::operations::actions;
-use crate::products::operations::on_tensors::{OnTensors, TensorOp};
 use crate::scope::Scope;
 
 /// K(x1, x2) V `[n, t]`.
@@ -30,8 +31,7 @@ use crate::scope::Scope;
 /// # Errors
 /// Errors of a user's kernel form.
 pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
-    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::Dense });
-    apply4(op, x1.clone(), parameters(kernel, scope), v.clone(), x2.clone())
+    product(kernel, scope, [x1, x2, v], Columns::Dense, false)
 }
 
 /// K(x, x) V `[n, t]`, with white noise.
@@ -39,8 +39,7 @@ pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Te
 /// # Errors
 /// As [`kv`].
 pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
-    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::Dense });
-    apply3(op, x.clone(), parameters(kernel, scope), v.clone())
+    product(kernel, scope, [x, x, v], Columns::Dense, true)
 }
 
 /// K(x1, x2) S `[n, i]` for block-sparse S.
@@ -48,8 +47,7 @@ pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> 
 /// # Errors
 /// As [`kv`].
 pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::of(blocks, scope) });
-    apply4(op, x1.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1), x2.clone())
+    product(kernel, scope, [x1, x2, &blocks.column()], Columns::of(blocks, scope), false)
 }
 
 /// K(x, x) S `[n, i]` for block-sparse S, with white noise.
@@ -57,8 +55,18 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
 /// # Errors
 /// As [`kv`].
 pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) });
-    apply3(op, x.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1))
+    product(kernel, scope, [x, x, &blocks.column()], Columns::of(blocks, scope), true)
+}
+
+fn product(
+    kernel: &Kernel,
+    scope: &Scope,
+    [x1, x2, v]: [&Tensor<2>; 3],
+    columns: Columns,
+    same: bool,
+) -> Result<Tensor<2>> {
+    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns, same });
+    apply4(Anywhere::new(op), x1.clone(), parameters(kernel, scope), v.clone(), x2.clone())
 }
 
 /// The internal values of all parameters, one after another `[P, 1]`: the input through which an operation gets its
@@ -83,22 +91,17 @@ struct Gradients {
 struct Product {
     tiles: Tiles,
     columns: Columns,
+    /// Whether x2 is x1, with white noise; all of its gradient is then that in x1.
+    same: bool,
 }
 
 /// The inputs of a product.
 #[derive(Clone, Copy)]
 struct Inputs<'a> {
     x1: &'a Tensor<2>,
-    /// None means x1 once more.
-    x2: Option<&'a Tensor<2>>,
+    x2: &'a Tensor<2>,
     v: &'a Tensor<2>,
     parameters: &'a Tensor<2>,
-}
-
-impl Inputs<'_> {
-    fn x2(&self) -> &Tensor<2> {
-        self.x2.unwrap_or(self.x1)
-    }
 }
 
 impl Product {
@@ -129,8 +132,8 @@ impl Product {
     ) -> Result<bool> {
         let (wide, scope) = (self.tiles.wide, self.scope(Scope::training(self.tiles.compute)?, inputs));
         let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
-        let (x1, x2, v) = (leaf(rows(inputs.x1, r)), leaf(inputs.x2().clone()), leaf(inputs.v.clone()));
-        let own = inputs.x2.is_none().then_some(r.start);
+        let (x1, x2, v) = (leaf(rows(inputs.x1, r)), leaf(inputs.x2.clone()), leaf(inputs.v.clone()));
+        let own = self.same.then_some(r.start);
         let Some(part) = self.fused(&scope, [&x1, &x2, &v], own)? else { return Ok(false) };
         let mut gradients = (part * Tensor::from_inner(grad.clone())).sum().backward();
         total.x1.add(at, x1.grad_remove(&mut gradients), wide);
@@ -148,12 +151,12 @@ impl Product {
     /// K V for some rows.
     fn chunk(&self, inputs: Inputs, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
         let (x1, t) = (rows(inputs.x1, r), self.columns.width(inputs.v));
-        if let Some(part) = self.fused(scope, [&x1, inputs.x2(), inputs.v], inputs.x2.is_none().then_some(r.start))? {
+        if let Some(part) = self.fused(scope, [&x1, inputs.x2, inputs.v], self.same.then_some(r.start))? {
             return Ok(part);
         }
         let mut sum = Tensor::zeros([r.len(), t], (&x1.device(), x1.dtype()));
-        for c in self.tiles.ranges(inputs.x2().dims()[0]) {
-            let k = self.tiles.covariance(scope, &x1, &rows(inputs.x2(), &c), inputs.x2.is_none() && c == *r)?;
+        for c in self.tiles.ranges(inputs.x2.dims()[0]) {
+            let k = self.tiles.covariance(scope, &x1, &rows(inputs.x2, &c), self.same && c == *r)?;
             let own = self.columns.within(inputs.v, &c);
             let v = times(rows(inputs.v, &c), &self.columns.owned(&c, &own, k.dtype()));
             let part = sum.clone().narrow(1, own.start, own.len()) + k.matmul(v);
@@ -164,7 +167,8 @@ impl Product {
 
     fn zeros(&self, inputs: Inputs) -> Gradients {
         let zeros = |like| Sums::new(&self.tiles, like);
-        Gradients { x1: zeros(inputs.x1), x2: inputs.x2.map(zeros), v: zeros(inputs.v), parameters: Sums(vec![None]) }
+        let x2 = (!self.same).then(|| zeros(inputs.x2));
+        Gradients { x1: zeros(inputs.x1), x2, v: zeros(inputs.v), parameters: Sums(vec![None]) }
     }
 
     /// Adds the adjoint of [`chunk`](Self::chunk), for the cotangents of its rows, which are range number `at`.
@@ -179,12 +183,12 @@ impl Product {
         if !self.tiles.compute.kind.is_cpu() && self.pull_fused(inputs, (at, r), grad, total)? {
             return Ok(());
         }
-        for (place, c) in self.tiles.ranges(inputs.x2().dims()[0]).enumerate() {
+        for (place, c) in self.tiles.ranges(inputs.x2.dims()[0]).enumerate() {
             // Each tile has its own graph.
             let scope = self.scope(Scope::training(self.tiles.compute)?, inputs);
             let leaf = |of, range| Tensor::<2>::from_inner(rows(of, range)).require_grad();
-            let (x1, x2) = (leaf(inputs.x1, r), leaf(inputs.x2(), &c));
-            let k = self.tiles.covariance(&scope, &x1, &x2, inputs.x2.is_none() && c == *r)?;
+            let (x1, x2) = (leaf(inputs.x1, r), leaf(inputs.x2, &c));
+            let k = self.tiles.covariance(&scope, &x1, &x2, self.same && c == *r)?;
             let own = self.columns.within(inputs.v, &c);
             let mask = self.columns.owned(&c, &own, grad.dtype());
             let grad = grad.clone().narrow(1, own.start, own.len());
@@ -202,26 +206,12 @@ impl Product {
         }
         Ok(())
     }
-
-    fn value(&self, inputs: Inputs) -> Result<Tensor<2>> {
-        let scope = self.scope(Scope::new(self.tiles.compute)?, inputs);
-        let chunks = self.tiles.ranges(inputs.x1.dims()[0]).map(|r| self.chunk(inputs, &scope, &r));
-        Ok(Tensor::cat(chunks.collect::<Result<_>>()?, 0))
-    }
-
-    fn slopes(&self, inputs: Inputs, grad: &Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
-        let mut total = self.zeros(inputs);
-        for (at, r) in self.tiles.ranges(inputs.x1.dims()[0]).enumerate() {
-            self.pull(inputs, (at, &r), &rows(grad, &r), &mut total)?;
-        }
-        Ok(total.joined(&self.tiles, inputs))
-    }
 }
 
 impl Gradients {
     /// The gradients in x1, the parameters, V and x2.
     fn joined(self, tiles: &Tiles, inputs: Inputs) -> [Option<Tensor<2>>; 4] {
-        let x2 = self.x2.zip(inputs.x2).map(|(sums, like)| sums.joined(tiles, like));
+        let x2 = self.x2.map(|sums| sums.joined(tiles, inputs.x2));
         let parameters = self.parameters.0.into_iter().next().flatten();
         let parameters = parameters.map(|sum| sum.cast(inputs.parameters.dtype()));
         let parameters = parameters.unwrap_or_else(|| inputs.parameters.zeros_like());
@@ -229,31 +219,24 @@ impl Gradients {
     }
 }
 
-impl TensorOp<3> for Product {
-    fn compute(&self) -> Compute {
-        self.tiles.compute
-    }
-
-    fn value(&self, [x1, parameters, v]: &[Tensor<2>; 3]) -> Result<Tensor<2>> {
-        self.value(Inputs { x1, x2: None, v, parameters })
-    }
-
-    fn slopes(&self, [x1, parameters, v]: &[Tensor<2>; 3], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 3]> {
-        let [x1, parameters, v, _] = self.slopes(Inputs { x1, x2: None, v, parameters }, &grad)?;
-        Ok([x1, parameters, v])
-    }
-}
-
-impl TensorOp<4> for Product {
+impl TensorOp for Product {
     fn compute(&self) -> Compute {
         self.tiles.compute
     }
 
     fn value(&self, [x1, parameters, v, x2]: &[Tensor<2>; 4]) -> Result<Tensor<2>> {
-        self.value(Inputs { x1, x2: Some(x2), v, parameters })
+        let inputs = Inputs { x1, x2, v, parameters };
+        let scope = self.scope(Scope::new(self.tiles.compute)?, inputs);
+        let chunks = self.tiles.ranges(x1.dims()[0]).map(|r| self.chunk(inputs, &scope, &r));
+        Ok(Tensor::cat(chunks.collect::<Result<_>>()?, 0))
     }
 
     fn slopes(&self, [x1, parameters, v, x2]: &[Tensor<2>; 4], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
-        self.slopes(Inputs { x1, x2: Some(x2), v, parameters }, &grad)
+        let inputs = Inputs { x1, x2, v, parameters };
+        let mut total = self.zeros(inputs);
+        for (at, r) in self.tiles.ranges(x1.dims()[0]).enumerate() {
+            self.pull(inputs, (at, &r), &rows(&grad, &r), &mut total)?;
+        }
+        Ok(total.joined(&self.tiles, inputs))
     }
 }

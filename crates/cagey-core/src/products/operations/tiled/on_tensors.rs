@@ -9,28 +9,28 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::device::Compute;
 use crate::device::transfers::read;
 use crate::error::Result;
-use crate::linalg::host::{HostOp, Vjp};
+use crate::linalg::host::{HostOp, Vjp, try_map};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::{DeviceOp, DeviceVjp};
 
-/// An operation on `N` matrices, with its adjoint, on tensors that record no gradients.
-pub trait TensorOp<const N: usize>: Send + Sync + 'static {
+/// An operation on four matrices, with its adjoint, on tensors that record no gradients.
+pub trait TensorOp: Send + Sync + 'static {
     /// The device for matrices that come as host buffers.
     fn compute(&self) -> Compute;
 
     /// The output.
-    fn value(&self, inputs: &[Tensor<2>; N]) -> Result<Tensor<2>>;
+    fn value(&self, inputs: &[Tensor<2>; 4]) -> Result<Tensor<2>>;
 
     /// The gradients in the inputs, given the gradient in the output.
-    fn slopes(&self, inputs: &[Tensor<2>; N], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; N]>;
+    fn slopes(&self, inputs: &[Tensor<2>; 4], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 4]>;
 }
 
 /// Makes such an operation a `HostOp` and a `DeviceOp`.
 #[derive(Debug)]
 pub struct OnTensors<O>(pub O);
 
-impl<const N: usize, O: TensorOp<N>> HostOp<N> for OnTensors<O> {
-    fn forward(self: Arc<Self>, inputs: [TensorData; N]) -> Result<(TensorData, Vjp<N>)> {
+impl<O: TensorOp> HostOp<4> for OnTensors<O> {
+    fn forward(self: Arc<Self>, inputs: [TensorData; 4]) -> Result<(TensorData, Vjp<4>)> {
         let device = self.0.compute().device()?;
         let tensor = |data: TensorData, device: &Device| {
             let dtype = data.dtype();
@@ -39,28 +39,18 @@ impl<const N: usize, O: TensorOp<N>> HostOp<N> for OnTensors<O> {
         let inputs = inputs.map(|data| tensor(data, &device));
         let value = self.0.value(&inputs)?;
         let vjp = move |grad, _needs| {
-            let mut all = [const { None }; N];
-            for (to, from) in all.iter_mut().zip(self.0.slopes(&inputs, tensor(grad, &device))?) {
-                *to = from.map(read).transpose()?;
-            }
-            Ok(all)
+            let slopes = self.0.slopes(&inputs, tensor(grad, &device))?;
+            try_map(slopes, |slope| slope.map(read).transpose())
         };
         Ok((read(value)?, Box::new(vjp)))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn on_device(self: Arc<Self>) -> Option<Arc<dyn DeviceOp<N>>> {
-        Some(self)
     }
 }
 
 #[cfg(feature = "gpu")]
-impl<const N: usize, O: TensorOp<N>> DeviceOp<N> for OnTensors<O> {
-    fn is_algebra(&self) -> bool {
-        false
-    }
+impl<O: TensorOp> DeviceOp<4> for OnTensors<O> {
+    const ALGEBRA: bool = false;
 
-    fn forward(self: Arc<Self>, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, DeviceVjp<N>)> {
+    fn forward(self: Arc<Self>, inputs: [DispatchTensor; 4]) -> Result<(DispatchTensor, DeviceVjp<4>)> {
         let inputs = inputs.map(Tensor::<2>::from_dispatch);
         let value = self.0.value(&inputs)?.into_dispatch();
         let vjp = move |grad, _needs| {
