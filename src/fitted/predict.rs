@@ -1,5 +1,7 @@
 //! Predictions in the user's units, for tables and for plain rows of numbers.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use super::Fitted;
@@ -88,7 +90,10 @@ impl Fitted {
     /// # Errors
     /// As [`predict`](Self::predict).
     pub fn predict_at(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<Predictive>> {
-        let of = |own: &Self| Ok(own.calibrated(own.in_user_units(&in_columns(own.with_noise(x, known)?))));
+        let of = |own: &Self| {
+            let pairs = own.with_noise(&own.from_scale_of(self, x)?, known)?;
+            Ok(own.calibrated(own.in_user_units(&in_columns(pairs))))
+        };
         self.averaged(of, Predictive::Average)
     }
 
@@ -169,7 +174,8 @@ impl Fitted {
     /// invalid one.
     pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         if !self.members.is_empty() {
-            return self.averaged(|member| member.targets_at(x, auxiliary), TargetPrediction::mixture);
+            let of = |member: &Self| member.targets_at(&member.from_scale_of(self, x)?, auxiliary);
+            return self.averaged(of, TargetPrediction::mixture);
         }
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
@@ -263,7 +269,16 @@ impl Fitted {
     /// # Errors
     /// As [`predict_latent`](Self::predict_latent).
     pub fn latent_at(&self, x: &[f64]) -> Result<Vec<Predictive>> {
-        self.averaged(|own| Ok(own.in_user_units(&in_columns(own.latent(x)?))), Predictive::Average)
+        let of = |own: &Self| Ok(own.in_user_units(&in_columns(own.latent(&own.from_scale_of(self, x)?)?)));
+        self.averaged(of, Predictive::Average)
+    }
+
+    /// Inputs as another model of the same rows has standardised them, as this one does: it may transform them.
+    fn from_scale_of<'a>(&self, other: &Self, x: &'a [f64]) -> Result<Cow<'a, [f64]>> {
+        match self.input_scale == other.input_scale {
+            true => Ok(Cow::Borrowed(x)),
+            false => Ok(Cow::Owned(self.input_scale.apply(&other.input_scale.invert(x)?)?)),
+        }
     }
 
     /// Mean and variance of every latent function at the rows of a table, as the model sees them; of an average, of

@@ -121,10 +121,10 @@ pub struct ModelOptions {
 fn kernel_help() -> String {
     let forms = "\
 average: a weighted average of models with matern12(ard), matern32(ard),
-  rbf(ard), rbf, linear + matern32(ard) and linear, and of the logarithm of a
-  target that is not negative; average(models): of nearest and experts, for
-  many rows, with the logarithm or transformed inputs where trials gain by
-  them; of classes, of label-regression and svgp
+  rbf(ard), rbf, linear + matern32(ard) and linear, on ranks of the inputs, and
+  of the logarithm of a target that is not negative; average(models): of
+  nearest and experts, for many rows, with the logarithm or transformed inputs
+  where trials gain by them; of classes, of label-regression and svgp
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
   matern12

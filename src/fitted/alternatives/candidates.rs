@@ -38,12 +38,13 @@ impl Candidate {
         }
     }
 
-    /// The same change for an average over kernels, unless it names a kernel.
-    pub(super) fn for_average(self) -> Self {
-        match self.changes.iter().any(|(field, _)| *field == "Settings::kernel") {
-            true => self,
-            false => Self { settings: Settings { kernel: AVERAGE.into(), ..self.settings }, ..self },
+    /// The same change for an average over kernels, unless it names a kernel; `plain` has what was asked of the inputs.
+    pub(super) fn for_average(self, plain: &Settings) -> Self {
+        if self.changes.iter().any(|(field, _)| *field == "Settings::kernel") {
+            return self;
         }
+        let input_transform = plain.input_transform.clone();
+        Self { settings: Settings { kernel: AVERAGE.into(), input_transform, ..self.settings }, ..self }
     }
 
     /// Another kernel.
@@ -122,7 +123,13 @@ pub(super) fn of_average(
         let name = transform_of(lead).name();
         trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", name.into())));
     }
-    transform.into_iter().chain(trends).chain(others.into_iter().map(with_kernel)).collect()
+    let mut of_lead: Vec<Candidate> = trends.into_iter().chain(others.into_iter().map(with_kernel)).collect();
+    // Nor were ranks of the inputs, where other members do without.
+    let inputs = &lead.settings.input_transform;
+    if let Some(kind) = inputs.all.filter(|_| fitted.plain_settings().input_transform != *inputs) {
+        of_lead.iter_mut().for_each(|one| one.changes.push(("Settings::input_transform", kind.to_string())));
+    }
+    transform.into_iter().chain(of_lead).collect()
 }
 
 /// Larger counts are nearly continuous.

@@ -90,7 +90,8 @@ impl Fitted {
         };
         let tried = |candidate: Candidate| {
             let gain = trial.gain(&candidate)?;
-            let candidate = if self.members.is_empty() { candidate } else { candidate.for_average() };
+            let average = !self.members.is_empty();
+            let candidate = if average { candidate.for_average(self.plain_settings()) } else { candidate };
             Some(told(candidate, gain, trial.data.n, self.summary.rows))
         };
         let mut paid: Vec<Alternative> = all.into_iter().filter_map(tried).collect();

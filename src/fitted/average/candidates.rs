@@ -83,8 +83,7 @@ const ON_A_LINE: usize = 3;
 /// A linear function of real targets with an offset, whose variance stays as it is. Rows and targets are centred by
 /// their own means. So with more columns than rows and without an offset, each row would follow from all others, and
 /// the evidence would grow without a bound as the noise falls.
-const LINE: &str = "linear + constant";
-const OFFSET: &str = "constant.variance";
+const LINE: &str = "linear + constant(fix=variance)";
 
 /// The kernel of models of the target's logarithm, where a linear trend would be an exponential one of the target, and
 /// of models of transformed inputs.
@@ -102,11 +101,7 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     let gaussian = settings.likelihood.starts_with("gaussian");
     let open = gaussian && settings.auxiliary_column.is_none() && data.n >= TELL;
     let with = |kernel: &str| Settings { kernel: kernel.into(), ..settings.clone() };
-    let offset = || settings.fix.iter().cloned().chain([OFFSET.to_string()]).collect();
-    let member = |kernel: &str| match kernel {
-        LINEAR if gaussian => Settings { fix: offset(), ..with(LINE) },
-        _ => with(kernel),
-    };
+    let member = |kernel: &str| with(if kernel == LINEAR && gaussian { LINE } else { kernel });
     // With one column, the kernel with one lengthscale is another member's.
     let inputs = data.d - usize::from(settings.auxiliary_column.is_some()).min(data.d);
     let mut all: Vec<Settings> = KERNELS

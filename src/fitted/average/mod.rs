@@ -250,6 +250,12 @@ impl Fitted {
         if models.is_empty() { self.members[0].fitted.update(more) } else { Ok(Self::average(models)?.said_as(self)) }
     }
 
+    /// The settings of the heaviest member on inputs as they are, or as they were asked for.
+    pub(super) fn plain_settings(&self) -> &Settings {
+        let plain = self.members.iter().find(|member| member.fitted.input_scale.warps.is_empty());
+        plain.map_or(&self.settings, |member| &member.fitted.settings)
+    }
+
     /// The transform that targets have to allow: none if a member models them as they are.
     pub fn target_transform(&self) -> TargetTransform {
         let own = |fitted: &Self| fitted.target_scale.transform;

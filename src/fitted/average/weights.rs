@@ -21,11 +21,35 @@ const STEPS: usize = 500;
 const LEAST: f64 = 0.01;
 /// The least weight of a member that is kept. Others would take time in every prediction and change hardly any.
 const HEARD: f64 = 1e-4;
+/// How many nats a row a member on transformed inputs may predict rows that it leaves out worse than one on the inputs
+/// as they are, both calibrated, before its transform counts as breaking what was simple. On bike, where the target is
+/// linear in two columns, ranks had the best evidence for 150 and 400 rows, and lost 1.4 and 2.7 nats of other rows.
+const BROKEN: f64 = 0.5;
+
 impl Member {
     /// The logarithm of its weight by the evidence alone, up to a constant.
     pub(super) fn log_of_evidence(&self) -> f64 {
         -(self.fitted.summary.rows as f64) * self.evidence / OF_EVIDENCE
     }
+}
+
+/// The members, and apart from them those that a transform of their inputs breaks.
+fn whole(members: Vec<Member>) -> Result<(Vec<Member>, Vec<Member>)> {
+    let is_plain = |m: &Member| m.fitted.input_scale.warps.is_empty();
+    if members.iter().all(is_plain) || !members.iter().all(|m| m.fitted.is_gaussian()) {
+        return Ok((members, Vec::new()));
+    }
+    let loss = |m: &Member| {
+        let left = m.fitted.left_out()?.map(|left| left.log_densities());
+        Ok(left.map_or(f64::INFINITY, |densities| -densities.iter().sum::<f64>() / densities.len() as f64))
+    };
+    let losses = members.iter().map(loss).collect::<Result<Vec<f64>>>()?;
+    let of_plain = members.iter().zip(&losses).filter(|(m, _)| is_plain(m)).map(|(_, loss)| *loss);
+    let least = of_plain.fold(f64::INFINITY, f64::min);
+    let (whole, broken): (Vec<_>, Vec<_>) =
+        members.into_iter().zip(losses).partition(|(m, loss)| is_plain(m) || *loss <= least + BROKEN);
+    let alone = |all: Vec<(Member, f64)>| all.into_iter().map(|(member, _)| member).collect();
+    Ok((alone(whole), alone(broken)))
 }
 
 impl Fitted {
@@ -37,7 +61,8 @@ impl Fitted {
     }
 
     /// Gives the members their weights.
-    pub(super) fn weighed(mut members: Vec<Member>) -> Result<Self> {
+    pub(super) fn weighed(members: Vec<Member>) -> Result<Self> {
+        let (mut members, broken) = whole(members)?;
         // Rows that follow one another are not predicted from later ones.
         let ordered = members.iter().any(|member| member.fitted.settings.model.kind() == StateSpaceOptions::NAME);
         // Forecasts compare with forecasts only.
@@ -60,6 +85,7 @@ impl Fitted {
         };
         let top = members.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
         members.iter_mut().for_each(|member| member.weight = (log(member) - top).exp());
+        members.extend(broken.into_iter().map(|member| Member { weight: 0.0, ..member }));
         Self::in_shares(members)
     }
 
