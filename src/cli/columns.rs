@@ -138,8 +138,8 @@ impl Columns {
         })
     }
 
-    /// The columns to read as inputs. The auxiliary column is one of them until the model takes it out, and so is that of
-    /// the series.
+    /// The columns to read as inputs. The auxiliary column is one of them until the model takes it out, and so is that
+    /// of the series.
     fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
         let features = self.features.as_ref()?;
         let own = model.auxiliary_column().into_iter().chain(model.series()).filter(|own| !features.contains(own));

@@ -2,9 +2,9 @@
 //! days.
 //!
 //! Dates are decimal years in tables: years of 365.25 days, of which the first of January 2000 is 2000.0. So a day and
-//! a week are the same part of every year, and seasons of both keep their phase; from 1900 to 2100, the first of January
-//! is at most a day away from a whole year. Conversions between days and dates are those of the proleptic Gregorian
-//! calendar (Hinnant 2021, *chrono-compatible low-level date algorithms*).
+//! a week are the same part of every year, and seasons of both keep their phase; from 1900 to 2100, the first of
+//! January is at most a day away from a whole year. Conversions between days and dates are those of the proleptic
+//! Gregorian calendar (Hinnant 2021, *chrono-compatible low-level date algorithms*).
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;

@@ -71,9 +71,9 @@ pub fn knows_noise(auxiliary_column: Option<&String>, fix: &[String]) -> bool {
     auxiliary_column.is_some() || fix.iter().any(|name| name.ends_with("noise"))
 }
 
-/// Of Gaussian targets whose noise is learned, the rows without those that copy an earlier one, target included, if there
-/// are many copies and nearly all rows with the same inputs are copies: what was measured anew would differ by its
-/// noise. They are no evidence of small noise.
+/// Of Gaussian targets whose noise is learned, the rows without those that copy an earlier one, target included, if
+/// there are many copies and nearly all rows with the same inputs are copies: what was measured anew would differ by
+/// its noise. They are no evidence of small noise.
 pub(super) fn once(data: &Dataset, likelihood: &str, known: bool) -> Option<Dataset> {
     if !likelihood.starts_with("gaussian") || known || data.d == 0 {
         return None;

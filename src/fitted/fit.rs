@@ -199,9 +199,9 @@ impl<'a> Fit<'a> {
 }
 
 impl Fitted {
-    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. If all
-    /// are of `exact` or `svgp` with up to 256 rows, they train side by side instead, and the objectives of those that
-    /// can be are evaluated as one graph. A fit makes the steps that it makes alone but for rounding, which line
+    /// Runs fits that do not depend on each other: as many at a time as the pool has threads, each on one thread. If
+    /// all are of `exact` or `svgp` with up to 256 rows, they train side by side instead, and the objectives of those
+    /// that can be are evaluated as one graph. A fit makes the steps that it makes alone but for rounding, which line
     /// searches may amplify; a limit of its time includes waiting for others. A single fit runs on all threads.
     ///
     /// # Errors

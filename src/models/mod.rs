@@ -8,8 +8,8 @@
 //! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
 //!
-//! Next to them are [`prior`], [`posterior`], the search of [`neighbours`], the [order of rows](ordering), and the [`registry`] of all kinds. The
-//! contents of the last three modules of the table are public here.
+//! Next to them are [`prior`], [`posterior`], the search of [`neighbours`], the [order of rows](ordering), and the
+//! [`registry`] of all kinds. The contents of the last three modules of the table are public here.
 
 pub mod cagp;
 pub mod cggp;

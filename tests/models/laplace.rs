@@ -439,8 +439,8 @@ fn outliers_are_left_where_they_are() {
     assert!(latent.mean.iter().all(|f| f.abs() < 4.0), "{:?}", latent.mean);
 }
 
-/// Rows without errors: each has d ln p/dg = −1/2 in the logarithm g of its noise variance wherever g is, so the mode is
-/// half the prior variance below the mean. The expected curvature there is 1/2, and the Hessian 0.
+/// Rows without errors: each has d ln p/dg = −1/2 in the logarithm g of its noise variance wherever g is, so the mode
+/// is half the prior variance below the mean. The expected curvature there is 1/2, and the Hessian 0.
 #[test]
 fn the_noise_of_rows_without_errors_is_found() {
     let x: Vec<f64> = (0..20).map(|i| 0.3 * f64::from(i)).collect();

@@ -180,8 +180,8 @@ pub enum TargetTransform {
 }
 
 impl TargetTransform {
-    /// The logarithm that some targets allow: of positive ones their own, of those that may also be 0, and of which some
-    /// exceed 1, that of 1 + target. Below that it would hardly bend.
+    /// The logarithm that some targets allow: of positive ones their own, of those that may also be 0, and of which
+    /// some exceed 1, that of 1 + target. Below that it would hardly bend.
     pub fn logarithm(targets: &[f64]) -> Option<Self> {
         let (least, most) =
             targets.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));

@@ -14,9 +14,10 @@
 //! of categories has one input of 0 or 1 for each. Numbers are those of the library to rounding errors.
 //!
 //! A file has what this takes if the model is svgp, sgpr, swsgp, nearest, cagp or label-regression; for exact,
-//! state-space, laplace, sparse-grid, experts and averages of these, fit it with `--store-factor` (`Settings::store_factor`). What cannot be served is
-//! [refused](Error) with the reason: kernels, transforms and likelihoods of one's own, experts whose rows stay
-//! elsewhere, and cggp, whose predictions are those of an iteration over all rows.
+//! state-space, laplace, sparse-grid, experts and averages of these, fit it with `--store-factor`
+//! (`Settings::store_factor`). What cannot be served is [refused](Error) with the reason: kernels, transforms and
+//! likelihoods of one's own, experts whose rows stay elsewhere, and cggp, whose predictions are those of an iteration
+//! over all rows.
 //!
 //! The crate compiles for WebAssembly: read the file with [`Model::from_bytes`].
 

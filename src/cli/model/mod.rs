@@ -171,9 +171,9 @@ impl ModelOptions {
         Ok(settings)
     }
 
-    /// These options, or what is the default where nothing else is asked, which is said: structural kernels for a series,
-    /// the exact model in linear time along one input, an average over kernels if that takes a few seconds, and of models
-    /// if rows are many.
+    /// These options, or what is the default where nothing else is asked, which is said: structural kernels for a
+    /// series, the exact model in linear time along one input, an average over kernels if that takes a few seconds, and
+    /// of models if rows are many.
     pub fn usual(
         &self,
         (schema, data): (&Schema, &Dataset),

@@ -48,9 +48,10 @@ pub(in crate::fitted) enum Asked {
     Untried,
 }
 
-/// A model of the nearest rows, perhaps also on transformed `inputs`, and experts, which know more than the nearest rows;
-/// or of classes a regression of labels and a variational model; each as `settings` say if they are for one of them.
-/// The kernel is the default one. The first is trained sooner, and others gain from the parameters that it ends at.
+/// A model of the nearest rows, perhaps also on transformed `inputs`, and experts, which know more than the nearest
+/// rows; or of classes a regression of labels and a variational model; each as `settings` say if they are for one of
+/// them. The kernel is the default one. The first is trained sooner, and others gain from the parameters that it ends
+/// at.
 pub(in crate::fitted) fn models(settings: &Settings, inputs: Option<WarpKind>) -> Vec<Settings> {
     let of = |kind: &str, usual: ModelChoice| {
         let model = if settings.model.kind() == kind { settings.model.clone() } else { usual };
@@ -89,14 +90,14 @@ const LINE: &str = "linear + constant(fix=variance)";
 /// of models of transformed inputs.
 const USUAL: &str = "matern32(ard)";
 
-/// Fewer rows do not tell how an input is spread, or whether errors grow with the target; a model of its logarithm would
-/// only make predictions depend on where the target has its zero.
+/// Fewer rows do not tell how an input is spread, or whether errors grow with the target; a model of its logarithm
+/// would only make predictions depend on where the target has its zero.
 pub(in crate::fitted) const TELL: usize = 20;
 
 /// The settings of the models of an average: one for each kernel of a small family. Of real targets whose noise is not
-/// known for each row, and of 20 rows or more, also one on ranks of the inputs, if there are several and nothing is asked of
-/// them; with `log`, if no target is negative and no transform is asked for, also one of the target's logarithm, or that
-/// of 1 + target. The kernel of `settings` does not matter.
+/// known for each row, and of 20 rows or more, also one on ranks of the inputs, if there are several and nothing is
+/// asked of them; with `log`, if no target is negative and no transform is asked for, also one of the target's
+/// logarithm, or that of 1 + target. The kernel of `settings` does not matter.
 pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Settings> {
     let gaussian = settings.likelihood.starts_with("gaussian");
     let open = gaussian && settings.auxiliary_column.is_none() && data.n >= TELL;
@@ -120,8 +121,8 @@ pub fn candidates(settings: &Settings, data: &Dataset, log: bool) -> Vec<Setting
     all
 }
 
-/// The same for a table: of several series along one input, the kernel with one lengthscale is another member's too, and
-/// the input is even.
+/// The same for a table: of several series along one input, the kernel with one lengthscale is another member's too,
+/// and the input is even.
 pub(in crate::fitted) fn of_table(settings: &Settings, schema: &Schema, data: &Dataset, log: bool) -> Vec<Settings> {
     let mut all = candidates(settings, data, log);
     let several = schema.series().is_some() && schema.d() <= 2;

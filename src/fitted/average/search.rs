@@ -42,9 +42,9 @@ pub(super) fn best<'a>(members: impl Iterator<Item = &'a Member>) -> f64 {
     members.map(Member::log_of_evidence).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Whether a plan adds to a model that is far behind the best of its family so far, or to one that was left out for this
-/// reason. A family are the plans that begin at one another: a smooth curve has in itself what a plain trend with its
-/// season still lacks.
+/// Whether a plan adds to a model that is far behind the best of its family so far, or to one that was left out for
+/// this reason. A family are the plans that begin at one another: a smooth curve has in itself what a plain trend with
+/// its season still lacks.
 pub(super) fn is_hopeless(k: usize, links: &[Option<Link>], members: &[Option<Trained>]) -> bool {
     let Some(Link { of, adds: true }) = links[k] else { return false };
     let first = |k: usize| std::iter::successors(Some(k), |k| links[*k].map(|link| link.of)).last();

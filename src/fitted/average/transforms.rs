@@ -29,9 +29,9 @@ pub(in crate::fitted) struct Chosen {
     pub said: Option<String>,
 }
 
-/// Tries transforms where none was asked for; the logarithm of a target without negative values with `log`. The rows of a trial say
-/// whether the logarithm pays. Of the inputs they only propose: with all rows, a transform that gained here may have
-/// broken what was linear.
+/// Tries transforms where none was asked for; the logarithm of a target without negative values with `log`. The rows of
+/// a trial say whether the logarithm pays. Of the inputs they only propose: with all rows, a transform that gained here
+/// may have broken what was linear.
 ///
 /// # Errors
 /// [`Error::Device`](crate::error::Error::Device) if the system has no threads.

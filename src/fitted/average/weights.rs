@@ -1,4 +1,5 @@
-//! The weights of the members of an average: by what they say of the training rows, or by the density of rows set apart.
+//! The weights of the members of an average: by what they say of the training rows, or by the density of rows set
+//! apart.
 
 use super::{Fitted, Member, forecasts};
 use crate::error::Result;

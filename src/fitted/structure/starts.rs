@@ -1,5 +1,5 @@
-//! Where trainings of sums over a single input begin, and bounds of the search: parts start at different scales, a model
-//! at the parameters of a simpler one, and no parameter runs along a ridge.
+//! Where trainings of sums over a single input begin, and bounds of the search: parts start at different scales, a
+//! model at the parameters of a simpler one, and no parameter runs along a ridge.
 
 use std::f64::consts::PI;
 

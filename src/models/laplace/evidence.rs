@@ -155,7 +155,8 @@ impl HostOp<3> for Evidence {
             let n = self.rows.len();
             let in_covariances = narrowed(in_covariances, &[covariances.len() / n, n], dtype);
             let in_means = narrowed(in_means, &[means.len()], dtype);
-            Ok([Some(in_covariances), Some(in_means), Some(narrowed(own, &[self.own], dtype))])
+            let own = (self.own > 0).then(|| narrowed(own, &[self.own], dtype));
+            Ok([Some(in_covariances), Some(in_means), own])
         };
         Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }

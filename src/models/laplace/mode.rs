@@ -17,8 +17,8 @@ const CLOSE: f64 = 1e-7;
 /// Below this change, steps with the Hessian are tried if it differs from the curvature.
 const NEAR: f64 = 0.1;
 
-/// After so many steps they are tried at any change, and shortened: where the curvature is far from the Hessian, as that
-/// of a noise without errors, the way is long.
+/// After so many steps they are tried at any change, and shortened: where the curvature is far from the Hessian, as
+/// that of a noise without errors, the way is long.
 const SLOW: usize = 20;
 const SHORTER: usize = 4;
 

@@ -180,7 +180,7 @@ impl WhitenedPosterior {
         Served::latents(latents, arrays)
     }
 
-    /// Rᵀ times columns `[m, t]`, or R times them.
+    /// Rᵀ times columns `[m, t]`, or R times them if `transposed`.
     fn spread(&self, x: &[f64], transposed: bool) -> Vec<f64> {
         let (m, mut out) = (self.whitened.len(), vec![0.0; x.len()]);
         let (Root::Lower(root) | Root::Upper(root)) = &self.root;

@@ -17,8 +17,8 @@ use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Vjp};
 use crate::linalg::real::{narrowed, widened};
 
-/// Minus the log evidence `[1]` of rows, differentiable in the kernel's parameters `[p]`, in prior means `[n]` and in the
-/// likelihood's own parameters, whose values are those of the density.
+/// Minus the log evidence `[1]` of rows, differentiable in the kernel's parameters `[p]`, in prior means `[n]` and in
+/// the likelihood's own parameters, whose values are those of the density.
 pub(super) struct Evidence {
     /// The kernel.
     pub program: Program,
@@ -51,7 +51,7 @@ impl HostOp<3> for Evidence {
                 Task { blocks: &blocks, density: &*self.density, rows: &self.rows, times: &self.times, mean: &means };
             let mut all = self.gradients(&task, &mode)?;
             all.iter_mut().flatten().for_each(|slope| *slope *= factor);
-            Ok(all.map(|slopes| Some(narrowed(slopes.clone(), &[slopes.len()], dtype))))
+            Ok(all.map(|slopes| (!slopes.is_empty()).then(|| narrowed(slopes.clone(), &[slopes.len()], dtype))))
         };
         Ok((narrowed(vec![value], &[1], dtype), Box::new(vjp)))
     }

@@ -175,7 +175,8 @@ fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
         let ([a, b], odds) =
             (scales.map(|scale| (scale * scale).recip()), (1.0 - share) / share * scales[1] / scales[0]);
         for value in &values {
-            // The density of the narrower distribution in units of the wider one's, and what a value says of each scale.
+            // The density of the narrower distribution in units of the wider one's, and what a value says of each
+            // scale.
             let (ratio, worths) = match df {
                 None => ((0.5 * value * (b - a)).exp(), [1.0; 2]),
                 Some(df) => {

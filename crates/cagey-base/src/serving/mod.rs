@@ -1,7 +1,7 @@
 //! What a file says to a program that only predicts: a posterior in numbers, and its units.
 //!
-//! Descriptions have long lists (`A`) and points (`P`) by the names of their arrays in the file. Once they are read, the
-//! same types have the numbers and the prepared points in their place.
+//! Descriptions have long lists (`A`) and points (`P`) by the names of their arrays in the file. Once they are read,
+//! the same types have the numbers and the prepared points in their place.
 
 mod classes;
 mod committee;

@@ -30,7 +30,7 @@ pub struct RandomFunctions {
 /// The random numbers of a term, one column for each function.
 #[derive(Debug, Clone)]
 enum Draw {
-    /// √2 cos(zᵀω + b), for a periodic kernel of one feature with z on the circle of radius 1/a.
+    /// √2 cos(zᵀω + b); `on_circle`, for a periodic kernel of one feature a, with z on the circle of radius 1/a.
     Waves { frequencies: Columns, phases: Columns, on_circle: bool },
     /// Π (zᵀg + √a h), or one factor zᵀg.
     Planes(Vec<(Columns, Option<Columns>)>),

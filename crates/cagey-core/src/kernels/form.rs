@@ -172,8 +172,8 @@ impl Lowered {
                 Metric::Delta => s,
                 _ => profiled(term.profile, s, shape, None),
             };
-            // As a matrix product: for some numbers of rows (1,025 × 81), Burn's sum of the gradient of a broadcast scale
-            // is wrong on software Vulkan.
+            // As a matrix product: for some numbers of rows (1,025 × 81), Burn's sum of the gradient of a broadcast
+            // scale is wrong on software Vulkan.
             let [rows, columns] = values.dims();
             let scale = |v: Tensor<2>| values.clone().reshape([rows * columns, 1]).matmul(v).reshape([rows, columns]);
             Ok(variance.map_or_else(|| values.clone(), scale))

@@ -50,8 +50,8 @@ pub fn cosine_sum() -> Arc<dyn Form> {
 }
 
 /// Σ_q weight_q exp(−2π² Σ_d (bandwidth_qd τ_d)²) cos(2π Σ_d frequency_qd τ_d), τ = x − z, with this number of
-/// components: the Fourier dual of a mixture of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold one
-/// component after another, with d entries each.
+/// components: the Fourier dual of a mixture of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold
+/// one component after another, with d entries each.
 pub fn spectral_mixture(components: usize) -> Arc<dyn Form> {
     Arc::new(Featured {
         name: "spectral_mixture",

@@ -107,7 +107,7 @@ impl TrainingState {
             .map_err(|problem| failure(path, &format!("the checkpoint is damaged: {problem}; start afresh")))
     }
 
-    /// Refuses the state of something else: with other `settings`, if they are given.
+    /// Refuses the state of another training, or one with other `settings` where these are given.
     fn check(&self, path: &Path, config: &TrainConfig, settings: Option<&str>) -> Result<()> {
         if self.fingerprint != config.fingerprint {
             let what = "another model, data set or options";

@@ -102,14 +102,15 @@ impl LbfgsState {
         if self.quiet.max(self.settled) >= settings.patience {
             return Err(Termination::LossTolerance);
         }
-        let steepest = || (from.gradient.iter().map(|g| -g).collect(), FIRST_MOVE);
-        let known = self.direction(&from.gradient).map(|direction| (direction, LARGEST_MOVE));
+        let steepest = || (from.gradient.iter().map(|g| -g).collect(), true);
+        let known = self.direction(&from.gradient).map(|direction| (direction, false));
         let mut failure = Termination::LineSearchFailed;
-        for (direction, most) in known.into_iter().chain(std::iter::once_with(steepest)) {
+        for (direction, is_steepest) in known.into_iter().chain(std::iter::once_with(steepest)) {
+            let most = if is_steepest { FIRST_MOVE } else { LARGEST_MOVE };
             let first = (most / max_abs(&direction)).min(1.0);
             match search(from, &direction, first, settings.line_search, probe) {
                 Search::Found(found) => {
-                    if most == FIRST_MOVE {
+                    if is_steepest {
                         self.pairs.clear();
                     }
                     self.remember(settings, from, &found.to);

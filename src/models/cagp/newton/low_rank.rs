@@ -57,8 +57,8 @@ impl LowRank {
         gram
     }
 
-    /// `I + LᵀWL` at sites, factorised: at most L r rows for L latent functions, with all that the curvature of sites says about pairs of latent functions: without it, classes take
-    /// almost twice as many actions.
+    /// `I + LᵀWL` at sites, factorised: at most L r rows for L latent functions, with all that the curvature of sites
+    /// says about pairs of latent functions: without it, classes take almost twice as many actions.
     ///
     /// # Errors
     /// What its factorisation reports.

@@ -204,7 +204,7 @@ impl Problem<'_> {
         halved: bool,
     ) -> Option<(usize, (Vec<f64>, f64))> {
         let by_change = self.options.stopping == Stopping::Change;
-        // Steps that end by their change are taken in full.
+        // Steps that end by their change are taken in full where that is finite.
         let now = if by_change { f64::NAN } else { self.log_posterior(&step.from) };
         longest(now, if halved { HALVINGS } else { 0 }, |length| {
             let weights: Vec<f64> = from.iter().zip(to).map(|(from, to)| from + length * (to - from)).collect();

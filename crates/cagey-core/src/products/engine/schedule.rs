@@ -90,8 +90,8 @@ impl Schedule {
         columns.div_ceil(triangle_blocks(columns))
     }
 
-    /// The results of `task(row block, column block)` for every pair, by rows, then by columns; the pairs of a round run
-    /// in parallel.
+    /// The results of `task(row block, column block)` for every pair, by rows, then by columns; the pairs of a round
+    /// run in parallel.
     pub fn run<R: Send>(&self, task: impl Fn(usize, usize) -> R + Sync) -> Vec<R> {
         let each = |round: &Vec<_>| threads::map(round.par_iter(), |&(r, c)| ((r, c), task(r, c)));
         let mut all: Vec<_> = self.rounds.iter().flat_map(each).collect();

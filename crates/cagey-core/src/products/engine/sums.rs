@@ -21,7 +21,7 @@ pub struct ColumnSums<L> {
     blocks: Vec<Mutex<Vec<Wide<L>>>>,
 }
 
-/// A block's part of a result; no other task of the round uses it.
+/// What a lock holds, also after a panic elsewhere: a block's part of a result, which no other task of the round uses.
 pub fn lock<T>(block: &Mutex<T>) -> MutexGuard<'_, T> {
     block.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Policies whose actions are known before the solve: eigenvectors, pseudo-inputs, random vectors and rows.
+//! Policies that take one action after another from a list (eigenvectors, pseudo-inputs, random vectors) or a row
+//! of their choice.
 
 use std::collections::HashSet;
 use std::ops::Range;

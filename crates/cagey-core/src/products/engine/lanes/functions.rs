@@ -62,7 +62,7 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
         self
     }
 
-    /// f of each vector and two operands: a factor and a term of a fused operation.
+    /// f of each vector and two operands.
     #[inline(always)]
     fn fused(mut self, factor: impl Operand<L>, term: impl Operand<L>, f: impl Fn(L, L, L) -> L) -> Self {
         for r in 0..R {

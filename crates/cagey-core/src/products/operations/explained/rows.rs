@@ -20,8 +20,8 @@ use crate::threads;
 /// Rows processed at once.
 const ROWS: usize = 256;
 
-/// `[L + V, n]` in the type of L, for (K S)ᵀ `[i, L n]` in any precision, the lower factor L `[i, i]` of M and weights v
-/// `[i, 1]`: the means (K S)_l v of L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each
+/// `[L + V, n]` in the type of L, for (K S)ᵀ `[i, L n]` in any precision, the lower factor L `[i, i]` of M and weights
+/// v `[i, 1]`: the means (K S)_l v of L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each
 /// function with itself, or with `pairs` for all pairs l, k.
 #[doc(hidden)]
 pub fn of_rows(
