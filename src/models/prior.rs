@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Support};
+use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
@@ -79,7 +79,7 @@ crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });
 
 /// Whether all latent functions share one prior. Those of classes do, because they are interchangeable.
 pub fn alike(likelihood: &dyn Likelihood) -> bool {
-    matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+    likelihood.classes().is_some()
 }
 
 /// One value for each latent function, from one value for all or one for each.
