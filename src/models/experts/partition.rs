@@ -161,7 +161,7 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
 /// The index of the input column of this name.
 fn column(names: &[String], name: &str) -> Result<usize> {
     names.iter().position(|other| other == name).ok_or_else(|| {
-        let hint = hint(name, &names.iter().map(String::as_str).collect::<Vec<_>>(), "the input columns are");
+        let hint = hint(name, names, "the input columns are");
         let problem = format!("there is no input column `{name}` to make experts by; {hint}");
         Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}"))
     })
