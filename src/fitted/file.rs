@@ -15,7 +15,7 @@ use crate::device::{Compute, Precision};
 use crate::distributed::Closed;
 use crate::error::{Error, Result};
 use crate::kernels::text;
-use crate::model_file::{Array, ArrayData, ModelFile};
+use crate::model_file::{Array, ModelFile};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
 use crate::models::options::Context;
@@ -78,12 +78,10 @@ impl Fitted {
         }
         let data = &self.data;
         let (n, d) = (data.n(), data.d);
-        let array =
-            |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
-        let mut arrays: BTreeMap<String, Array> =
-            [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
+        let (x, y) = (Array::f64(&[n, d], &*data.x), Array::f64(&[n], &*data.y));
+        let mut arrays = BTreeMap::from([("x".into(), x), ("y".into(), y)]);
         if let Some(values) = &data.auxiliary {
-            arrays.insert("noise".into(), array(values, &[n]));
+            arrays.insert("noise".into(), Array::f64(&[n], &**values));
         }
         arrays.extend(saved.arrays);
         arrays.extend(of_service);

@@ -228,8 +228,7 @@ fn ordered(mut bytes: Vec<u8>) -> Vec<u8> {
 fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> Value {
     match document {
         Value::Array(items) if items.len() >= LONG && !place.is_empty() && items.iter().all(Value::is_f64) => {
-            let data = ArrayData::F64(items.iter().filter_map(Value::as_f64).collect());
-            lists.insert(place.to_owned(), Array { shape: vec![items.len()], data });
+            lists.insert(place.to_owned(), Array::list(items.iter().filter_map(Value::as_f64).collect()));
             Value::Array(Vec::new())
         }
         Value::Array(items) => {
@@ -247,6 +246,16 @@ fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> V
 }
 
 impl Array {
+    /// An array in double precision.
+    pub fn f64(shape: &[usize], values: impl Into<Vec<f64>>) -> Self {
+        Self { shape: shape.to_vec(), data: ArrayData::F64(values.into()) }
+    }
+
+    /// A list of numbers in double precision.
+    pub fn list(values: Vec<f64>) -> Self {
+        Self::f64(&[values.len()], values)
+    }
+
     #[cfg(feature = "write")]
     fn same(&self, other: &Self) -> bool {
         self.shape == other.shape

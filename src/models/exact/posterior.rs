@@ -10,7 +10,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
-use crate::model_file::{Array, ArrayData};
+use crate::model_file::Array;
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
@@ -290,8 +290,7 @@ impl Posterior for ExactPosterior {
         let mut saved = SavedPosterior::default();
         if factor {
             let packed = self.factor.packed();
-            let array = Array { shape: vec![packed.len()], data: ArrayData::F64(packed) };
-            saved.arrays.insert(FACTOR.into(), array);
+            saved.put(FACTOR, &[packed.len()], packed);
         }
         Ok(saved)
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::LabelRegression;
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior, SavedPosterior, several};
 use crate::scope::{Scope, to_f64};
@@ -111,10 +110,9 @@ impl Posterior for LabelPosterior {
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let (n, latents) = (self.data.n(), self.levels.len());
-        let array = |name: &str, shape: Vec<usize>, values: &[f64]| {
-            (name.to_string(), Array { shape, data: ArrayData::F64(values.into()) })
-        };
-        let arrays = [array(WEIGHTS, vec![n, latents], &self.weights), array(LEVELS, vec![latents], &self.levels)];
-        Ok(SavedPosterior { arrays: arrays.into(), solve: None })
+        let mut saved = SavedPosterior::default();
+        saved.put(WEIGHTS, &[n, latents], &*self.weights);
+        saved.put(LEVELS, &[latents], &*self.levels);
+        Ok(saved)
     }
 }
