@@ -11,6 +11,7 @@ use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{narrowed, widened};
 use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
+use crate::models::laplace::own_parameters;
 use crate::scope::{Scope, to_f64};
 
 /// The smallest curvature of a latent value in single precision, whose inverse is a number there.
@@ -110,10 +111,7 @@ pub(super) struct Derivatives {
 
 impl Derivatives {
     pub fn new(at: &Evaluation, likely: Likely) -> Self {
-        let scope = at.scope;
-        let own: Vec<Tensor<1>> = at.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-        let none = || Tensor::zeros([1], (scope.device(), scope.wide()));
-        Self { likely, own: if own.is_empty() { none() } else { Tensor::cat(own, 0) } }
+        Self { likely, own: own_parameters(at.likelihood, at.scope).0 }
     }
 
     /// Gradient and curvature `[2, L n]` at latent values `[L n]`.
