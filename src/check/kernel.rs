@@ -39,7 +39,7 @@ pub fn kernel(kernel: &Kernel, d: usize) -> Result<()> {
 }
 
 fn rows(scope: &Scope, x: &[f64], d: usize) -> Tensor<2> {
-    scope.matrix(x, x.len() / d, d)
+    scope.rows(x, d)
 }
 
 fn shapes(faults: &mut Faults, kernel: &Kernel, scope: &Scope, [a, b]: [&[f64]; 2], d: usize) {

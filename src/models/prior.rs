@@ -2,9 +2,11 @@
 
 use burn::tensor::Tensor;
 
+use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::means::Mean;
+use crate::models::Batch;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
@@ -55,6 +57,11 @@ impl Prior {
         let kernel = self.kernel.numbers().map_err(|error| error.to_string())?;
         let (mean, change, root) = (self.mean.numbers(), Change::None, None);
         Ok(Latent { kernel, mean, points, weights, weigh, change, lower, root })
+    }
+
+    /// y − m `[n]`: the targets of a batch less the prior means at its rows.
+    pub(super) fn residuals(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        Ok(batch.y.clone() - self.mean.at(scope, &batch.x)?)
     }
 
     /// The covariances of the latent function's values at inputs `x [n, d]`.

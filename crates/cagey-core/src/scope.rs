@@ -159,6 +159,11 @@ impl Scope {
         self.matrix_in(values, rows, columns, self.dtype())
     }
 
+    /// As [`matrix`](Self::matrix), of all rows of so many columns that there are.
+    pub fn rows(&self, values: &[f64], columns: usize) -> Tensor<2> {
+        self.matrix(values, values.len() / columns, columns)
+    }
+
     /// Positions as a tensor `[n]` of integers.
     pub fn indices(&self, of: &[usize]) -> Tensor<1, Int> {
         indices(of, &self.device)

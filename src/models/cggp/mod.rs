@@ -81,7 +81,7 @@ impl CgGp {
         let enough = ENOUGH * diagonal.iter().copied().fold(f64::INFINITY, f64::min);
         let factor = pivoted_cholesky(&covariance, self.options.rank, enough)?;
         let preconditioner = Preconditioner::new(&factor.lower, &diagonal)?;
-        let residual = to_f64(batch.y.clone() - self.prior.mean.at(scope, &batch.x)?)?;
+        let residual = to_f64(self.prior.residuals(scope, batch)?)?;
         let white = nugget.iter().any(|w| *w > 0.0);
         Ok(System { covariance, factor, preconditioner, residual, white })
     }

@@ -79,8 +79,7 @@ impl ExactGp {
 
     /// y − m of rows.
     fn residuals(&self, scope: &Scope, rows: &Observations) -> Result<Vec<f64>> {
-        let batch = rows.batch(scope);
-        to_f64(batch.y - self.prior.mean.at(scope, &batch.x)?)
+        to_f64(self.prior.residuals(scope, &rows.batch(scope))?)
     }
 }
 
@@ -92,7 +91,7 @@ impl Model for ExactGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let n = batch.y.dims()[0];
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
+        let residual = self.prior.residuals(scope, batch)?;
         let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
         let covariance = self.prior.covariance(scope, &batch.x).matrix()?;
         match self.objective {

@@ -117,7 +117,7 @@ impl ExpertsPosterior {
     fn extend(&self, x: &[f64], all: &mut Marginals) -> Result<()> {
         let experts = &*self.experts;
         let (scope, d) = (Scope::new(experts.compute())?, experts.data().d());
-        let points = scope.matrix(x, x.len() / d, d);
+        let points = scope.rows(x, d);
         let prior = experts.model().prior();
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
         let variance = to_f64(prior.kernel.diag(&scope, &points)?)?;

@@ -68,11 +68,11 @@ impl Posterior for LabelPosterior {
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
         posterior::rows(x, self.data.d)?;
         let (scope, latents) = (Scope::new(self.compute)?, self.levels.len());
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let train = scope.rows(&self.data.x, self.data.d);
         let weights = scope.matrix(&self.weights, self.data.n(), latents);
         let (mut all, scale) = (vec![Marginals::default(); latents], self.scale());
         for chunk in x.chunks(CHUNK * self.data.d) {
-            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let points = scope.rows(chunk, self.data.d);
             let means = to_f64(self.model.prior.cross(&scope, &points, &train).times(&weights)?)?;
             for row in means.chunks_exact(latents) {
                 for ((own, mean), level) in all.iter_mut().zip(row).zip(&self.levels) {

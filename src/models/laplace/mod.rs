@@ -88,8 +88,7 @@ impl LaplaceGp {
         let scope = Scope::new(compute)?;
         let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
         let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
-        let rows: Vec<Row> = targets.rows(self.likelihood.auxiliary()).collect();
+        let rows: Vec<Row> = data.targets().rows(self.likelihood.auxiliary()).collect();
         let density = self.likelihood.density();
         find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
     }

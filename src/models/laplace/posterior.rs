@@ -107,7 +107,7 @@ impl LaplacePosterior {
 
     /// k(X, points) `[n, rows]` of each prior, and the means `[L][rows]`.
     fn crossed(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let train = scope.rows(&self.data.x, self.data.d);
         let (mut crosses, mut levels) = (Vec::new(), Vec::new());
         for prior in &self.model.priors {
             crosses.push(to_f64(prior.cross(scope, &train, points).matrix_wide()?)?);

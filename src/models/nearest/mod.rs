@@ -77,7 +77,7 @@ impl NearestGp {
     /// Rows where distances are measured, and the number of their columns.
     fn places(&self, compute: Compute, x: &[f64], d: usize) -> Result<(Vec<f64>, usize)> {
         let scope = Scope::new(compute)?;
-        scaled(&self.prior.kernel, &scope, &scope.matrix(x, x.len() / d, d))
+        scaled(&self.prior.kernel, &scope, &scope.rows(x, d))
     }
 
     /// The neighbours of some rows among all others.
@@ -101,7 +101,7 @@ impl NearestGp {
             return Ok([(); 2].map(|()| Tensor::zeros([b], (scope.device(), scope.wide()))));
         }
         let rows = near.rows.batch(scope);
-        let residuals = rows.y.clone() - self.prior.mean.at(scope, &rows.x)?;
+        let residuals = self.prior.residuals(scope, &rows)?;
         let noise = self.likelihood.variances(scope, near.rows.n(), rows.auxiliary.as_ref());
         let packed = products::Cross::new(&self.prior.kernel, scope, &rows.x, x);
         let packed = packed.conditional(residuals, noise, near.of.clone())?;

@@ -98,7 +98,7 @@ impl Model for StateSpaceGp {
         batch.check(scope)?;
         let [n, d] = batch.x.dims();
         let program = Program::of(&self.prior.kernel, d)?;
-        let residual = (batch.y.clone() - self.prior.mean.at(scope, &batch.x)?).cast(scope.wide());
+        let residual = self.prior.residuals(scope, batch)?.cast(scope.wide());
         let noise = self.likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
         let times = program.axes.times(&to_f64(batch.x.clone())?);
         let density = Density { program, times };
