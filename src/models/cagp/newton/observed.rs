@@ -6,9 +6,11 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 use super::sites::{Sites, of_row};
 use crate::error::Result;
-use crate::likelihoods::{Density, Row, Targets};
+use crate::likelihoods::expected::RowDensities;
+use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{narrowed, widened};
+use crate::models::Batch;
 use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
 use crate::models::laplace::own_parameters;
@@ -30,13 +32,9 @@ pub(in crate::models::cagp) struct Likely {
 impl Likely {
     /// The rows of a batch, after a check that the likelihood takes their targets.
     pub fn new(at: &Evaluation) -> Result<Self> {
-        let auxiliary = at.batch.auxiliary.clone().map(to_f64).transpose()?;
-        let y = to_f64(at.batch.y.clone())?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        at.likelihood.check(targets, None)?;
-        let rows = targets.rows(at.likelihood.auxiliary()).collect();
-        let own = at.likelihood.parameters().iter().map(|(_, own)| own.len()).sum();
-        Ok(Self { density: at.likelihood.density(), rows, own })
+        let Batch { y, auxiliary, .. } = at.batch;
+        let RowDensities { density, rows, own } = RowDensities::new(at.likelihood, y, auxiliary.as_ref())?;
+        Ok(Self { density, rows, own })
     }
 
     /// The sites at f `[L n]`.
