@@ -296,6 +296,11 @@ fn objective(numbers: &[f64]) -> Result<f64> {
     }
 }
 
+/// Joins tensors along a dimension. A single one stays as it is.
+pub fn joined<const D: usize>(mut parts: Vec<Tensor<D>>, along: usize) -> Tensor<D> {
+    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
+}
+
 /// The entries of a tensor, in row-major order.
 ///
 /// # Errors

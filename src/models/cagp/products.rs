@@ -8,7 +8,7 @@ use super::numbers::Small;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky};
 use crate::products::{BlockSparse, Covariance, Prepared, diagonal, of_rows, whole};
-use crate::scope::to_f64;
+use crate::scope::{joined, to_f64};
 use crate::solvers::Group;
 use crate::solvers::itergp::Basis;
 
@@ -67,11 +67,6 @@ pub(super) fn of_functions(
 pub(super) fn among(columns: Tensor<2>, latent: usize, latents: usize) -> Tensor<2> {
     let zeros = columns.zeros_like();
     joined((0..latents).map(|l| if l == latent { columns.clone() } else { zeros.clone() }).collect(), 1)
-}
-
-/// Joins tensors along a dimension.
-pub(super) fn joined(mut parts: Vec<Tensor<2>>, along: usize) -> Tensor<2> {
-    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
 }
 
 /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
