@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cagey::data::{Dataset, ReadOptions, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Auxiliary;
-use cagey::metrics::{Predictive, TargetPrediction, quantiles};
+use cagey::metrics::{Predictive, TargetPrediction, most_probable, quantiles};
 use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::options::Kind;
 use cagey::models::posterior::{Marginals, Uncertainty};
@@ -270,10 +270,4 @@ fn sources(fitted: &Fitted, data: &Dataset) -> Result<Columns> {
     };
     let sds = |variances: Vec<f64>| variances.iter().map(|v| v.sqrt() * fitted.target_scale.sd).collect();
     Ok(vec![("mathematical_sd".into(), sds(mathematical)), ("computational_sd".into(), sds(computational))])
-}
-
-/// The class with the largest probability; the first if several are equal.
-fn most_probable(probabilities: &[f64]) -> usize {
-    let larger = |best: usize, code: usize| if probabilities[code] > probabilities[best] { code } else { best };
-    (0..probabilities.len()).reduce(larger).unwrap_or(0)
 }
