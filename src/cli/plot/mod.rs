@@ -198,11 +198,6 @@ fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
     }
 }
 
-/// The least and the greatest of numbers.
-fn span<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
-    numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
-}
-
 fn evenly(low: f64, high: f64, points: usize) -> Vec<f64> {
     let steps = points - 1;
     (0..=steps).map(|i| low + (high - low) * i as f64 / steps as f64).collect()

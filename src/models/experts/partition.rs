@@ -8,6 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use crate::arithmetic::ends;
 use crate::distributed::FileRows;
 use crate::distributed::parts::share;
 use crate::error::{Error, Result};
@@ -131,8 +132,7 @@ fn tree(data: &Observations, count: usize) -> Vec<Vec<usize>> {
         }
         let value = |row: usize, column: usize| data.x[row * data.d + column];
         let width = |column: usize| {
-            let sides = rows.iter().map(|&row| value(row, column));
-            let (low, high) = sides.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+            let (low, high) = ends(rows.iter().map(|&row| value(row, column)));
             high - low
         };
         let widths: Vec<f64> = (0..data.d).map(width).collect();
