@@ -9,15 +9,13 @@
 //! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name.
 
 #[cfg(feature = "write")]
-use crate::atomic::write_atomically;
+use crate::atomic::write_bytes;
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-#[cfg(feature = "write")]
-use std::io::Write;
 use std::path::Path;
 
 /// What a file contains.
@@ -104,7 +102,7 @@ impl ModelFile {
         if !Self::from_bytes(&bytes).is_ok_and(|read| read.same(self)) {
             return Err(Error::Data("the model does not read back from its own bytes; nothing was written".into()));
         }
-        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
+        write_bytes(path, &bytes)
     }
 
     /// Reads the model at `path` and checks it against its checksum.
