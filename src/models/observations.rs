@@ -77,6 +77,11 @@ impl Batch {
         Self { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }
     }
 
+    /// The noise variances of the rows `[n]`, in the type of a scope.
+    pub(crate) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Tensor<1> {
+        likelihood.variances(scope, self.y.dims()[0], self.auxiliary.as_ref())
+    }
+
     /// The same rows on the host.
     ///
     /// # Errors

@@ -72,8 +72,7 @@ impl CgGp {
 
     /// The linear system of observations, in a scope without gradients.
     fn system<'a>(&'a self, scope: &'a Scope, batch: &Batch) -> Result<System<'a>> {
-        let n = batch.y.dims()[0];
-        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
+        let noise = batch.noise(scope, &self.likelihood);
         let covariance = NoisyCovariance::new(&self.prior.kernel, scope, batch.x.clone(), noise.clone())?;
         let noise = to_f64(noise)?;
         let nugget = covariance.nugget()?;

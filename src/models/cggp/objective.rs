@@ -103,7 +103,7 @@ impl CgGp {
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
         let residual = self.prior.residuals(scope, batch)?;
-        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
+        let noise = batch.noise(scope, &self.likelihood);
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
         let mut twice =
             (self.prior.covariance(scope, &batch.x).times(&right)? * left).sum() + (noise.clone() * rows).sum();

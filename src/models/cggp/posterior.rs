@@ -37,12 +37,11 @@ impl CgGp {
     /// As [`estimate`](Self::estimate).
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CgPosterior> {
         let scope = Scope::new(compute)?;
-        let batch = data.batch(&scope);
-        let system = self.system(&scope, &batch)?;
+        let system = self.system(&scope, &data.batch(&scope))?;
         let solver = &self.options.solver;
         let solution = cg(&system.covariance, Some(&system.preconditioner), &system.residual, solver)?;
         let solution = solution.converged("K̂⁻¹(y − m)", solver)?;
-        let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.auxiliary.as_ref()))?;
+        let noise = data.noise(&scope, &self.likelihood)?;
         let (effort, preconditioner) = (solution.effort(), system.preconditioner);
         Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, effort })
     }

@@ -331,8 +331,7 @@ impl Pathwise for ExactPosterior {
 
     fn corrections(&self, mut samples: Vec<f64>, normal: &mut dyn FnMut() -> f64) -> Result<Vec<f64>> {
         let (scope, n) = (Scope::new(self.compute)?.widened(), self.data.n());
-        let known = self.data.batch(&scope).auxiliary;
-        let noise = to_f64(self.model.likelihood.variances(&scope, n, known.as_ref()))?;
+        let noise = self.data.noise(&scope, &self.model.likelihood)?;
         let count = samples.len() / n;
         for (row, noise) in samples.chunks_exact_mut(count).zip(&noise) {
             row.iter_mut().for_each(|value| *value += noise.sqrt() * normal());

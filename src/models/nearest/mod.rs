@@ -102,7 +102,7 @@ impl NearestGp {
         }
         let rows = near.rows.batch(scope);
         let residuals = self.prior.residuals(scope, &rows)?;
-        let noise = self.likelihood.variances(scope, near.rows.n(), rows.auxiliary.as_ref());
+        let noise = rows.noise(scope, &self.likelihood);
         let packed = products::Cross::new(&self.prior.kernel, scope, &rows.x, x);
         let packed = packed.conditional(residuals, noise, near.of.clone())?;
         Ok([packed.clone().narrow(0, 0, b), packed.narrow(0, b, b)])
@@ -114,7 +114,7 @@ impl NearestGp {
         let prior = self.prior.covariance(scope, &batch.x).diagonal_wide()?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let mean = self.prior.mean.at(scope, &batch.x)? + shift.cast(scope.dtype());
-        let noise = self.likelihood.variances(scope, batch.y.dims()[0], batch.auxiliary.as_ref());
+        let noise = batch.noise(scope, &self.likelihood);
         let variance = (prior + change).max_pair(floor).cast(scope.dtype()) + noise;
         let squares = (batch.y.clone() - mean).powi_scalar(2) / variance.clone();
         Ok((squares + (variance * TAU).log()).sum() * (0.5 * batch.scale))

@@ -47,8 +47,7 @@ pub(in crate::models) struct Moments {
 
 fn moments(prior: &Prior, likelihood: &Gaussian, z: &Tensor<2>, scope: &Scope, batch: &Batch) -> Result<Moments> {
     let kernel = &prior.kernel;
-    let n = batch.y.dims()[0];
-    let noise = likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
+    let noise = batch.noise(&scope.widened(), likelihood);
     let residual = prior.residuals(scope, batch)?.cast(scope.wide());
     let s = noise.clone().sqrt().recip();
     let t = residual * s.clone();

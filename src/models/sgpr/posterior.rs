@@ -92,7 +92,7 @@ impl SgprPosterior {
 impl LeaveOneOut for SgprPosterior {
     fn left_out(&self, data: &Observations) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
-        let noise = to_f64(self.model.likelihood.variances(&scope, data.n(), data.batch(&scope).auxiliary.as_ref()))?;
+        let noise = data.noise(&scope, &self.model.likelihood)?;
         let (Marginals { mean, variance, floored }, uncertain) = self.whitened.predict_with_uncertain(&data.x)?;
         let mut all = Marginals { mean: Vec::new(), variance: Vec::new(), floored };
         for (i, (mean, total)) in mean.iter().zip(&variance).enumerate() {

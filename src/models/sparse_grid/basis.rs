@@ -145,7 +145,7 @@ impl Rows {
         }
         let scope = Scope::new(basis.compute)?;
         let batch = data.batch(&scope);
-        let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
+        let noise = to_f64(batch.noise(&scope.widened(), &model.likelihood))?;
         let mean = to_f64(model.prior.mean.at(&scope, &batch.x)?)?;
         let roots: Vec<f64> = noise.iter().map(|noise| 1.0 / noise.sqrt()).collect();
         let targets = data.y.iter().zip(mean).zip(&roots).map(|((y, mean), root)| (y - mean) * root).collect();

@@ -167,7 +167,7 @@ fn sorted(
     let scope = Scope::new(compute)?;
     let batch = data.batch(&scope);
     let white = blocks.noise();
-    let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
+    let noise = to_f64(batch.noise(&scope.widened(), &model.likelihood))?;
     let residual = to_f64(model.prior.residuals(&scope, &batch)?)?;
     Ok(Rows::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
 }
