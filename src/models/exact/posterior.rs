@@ -133,8 +133,8 @@ impl ExactPosterior {
     /// over the factor.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when the columns differ, [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when the larger matrix is not positive
-    /// definite.
+    /// [`Shape`](crate::Error::Shape) when the columns differ,
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when the larger matrix is not positive definite.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let (scope, prior) = (Scope::new(self.compute)?, &self.model.prior);
