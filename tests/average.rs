@@ -63,7 +63,8 @@ fn predictions_are_those_of_the_members_by_weight() {
     let (data, new) = (rows(0, 40), rows(40, 46));
     let fitted = fit(&data, settings(), &steps(8));
     let members = fitted.members();
-    assert_eq!(members.len(), 8);
+    // Ranks break the sine of an even input.
+    assert_eq!((members.len(), fitted.summary.unheard.len()), (7, 1));
     assert_eq!(members.iter().filter(|m| m.fitted.settings.target_transform == TargetTransform::Log).count(), 1);
     close(members.iter().map(|m| m.weight).sum(), 1.0, 1e-12, "weights");
     assert!(members.is_sorted_by(|a, b| a.weight >= b.weight));
@@ -242,7 +243,7 @@ fn samples_have_the_moments_of_the_average() {
     let (data, new) = (rows(0, 30), rows(41, 43));
     let kernel = "average(log=false)".into();
     let fitted = fit(&data, Settings { kernel, ..settings() }, &steps(5));
-    assert_eq!(fitted.members().len(), 7);
+    assert_eq!(fitted.members().len(), 6);
     let joint = fitted.predict_joint(&new).unwrap();
     let count = 4000;
     let samples = fitted.sample(&new, count, 3).unwrap();

@@ -38,12 +38,8 @@ pub fn kernel(kernel: &Kernel, d: usize) -> Result<()> {
     faults.result()
 }
 
-fn rows(scope: &Scope, x: &[f64], d: usize) -> Tensor<2> {
-    scope.matrix(x, x.len() / d, d)
-}
-
 fn shapes(faults: &mut Faults, kernel: &Kernel, scope: &Scope, [a, b]: [&[f64]; 2], d: usize) {
-    let (a, b) = (rows(scope, a, d), rows(scope, b, d));
+    let (a, b) = (scope.rows(a, d), scope.rows(b, d));
     let matrix = |x: &Tensor<2>, y: &Tensor<2>| to_f64(kernel.cross(scope, x, y)?);
     let both = faults.both(("k(a, b)", matrix(&a, &b)), ("k(b, a)", matrix(&b, &a)));
     let Some((ab, ba)) = both else { return };
@@ -65,7 +61,7 @@ fn shapes(faults: &mut Faults, kernel: &Kernel, scope: &Scope, [a, b]: [&[f64]; 
 }
 
 fn definite(faults: &mut Faults, kernel: &Kernel, scope: &Scope, a: &[f64], d: usize) {
-    let Some(mut gram) = faults.value("gram", kernel.gram(scope, &rows(scope, a, d)).and_then(to_f64)) else { return };
+    let Some(mut gram) = faults.value("gram", kernel.gram(scope, &scope.rows(a, d)).and_then(to_f64)) else { return };
     let mean = gram.iter().step_by(ROWS + 1).sum::<f64>() / ROWS as f64;
     gram.iter_mut().step_by(ROWS + 1).for_each(|value| *value += 1e-8 * mean);
     let fault = "covariances are not positive semi-definite";
@@ -82,7 +78,7 @@ fn probe(kernel: &Kernel, scope: &Scope, a: &Tensor<2>, b: &Tensor<2>) -> Result
 }
 
 fn in_parameters(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) {
-    let value = |kernel: &Kernel, scope: &Scope| probe(kernel, scope, &rows(scope, a, d), &rows(scope, b, d));
+    let value = |kernel: &Kernel, scope: &Scope| probe(kernel, scope, &scope.rows(a, d), &scope.rows(b, d));
     let gradient = || {
         let scope = Scope::training(compute(Precision::F64))?;
         Ok(scope.gradient(value(kernel, &scope)?, kernel)?.1)
@@ -117,7 +113,7 @@ fn in_rows(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) 
         let slopes = if value.is_tracked() { x.grad(&value.backward()) } else { None };
         slopes.map_or_else(|| Ok(vec![0.0; a.len()]), to_f64)
     };
-    let other = |scope: &Scope, x: &Tensor<2>| probe(kernel, scope, x, &rows(scope, b, d));
+    let other = |scope: &Scope, x: &Tensor<2>| probe(kernel, scope, x, &scope.rows(b, d));
     // Where rows coincide, a kernel may have a kink; its gradient is finite all the same.
     if let Some(slopes) = faults.value("the gradient in its rows", gradient(a, &other)) {
         faults.require(slopes.iter().all(|slope| slope.is_finite()), "its gradient is not finite where rows coincide");
@@ -125,7 +121,7 @@ fn in_rows(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) 
     let apart = irregular(a.len(), 6.0);
     let numeric = differences(&apart, &(0..a.len()).collect::<Vec<_>>(), |x| {
         let scope = Scope::new(compute(Precision::F64))?;
-        scalar(other(&scope, &rows(&scope, x, d))?)
+        scalar(other(&scope, &scope.rows(x, d))?)
     });
     let found = ("the gradient in its rows", gradient(&apart, &other));
     if let Some((got, want)) = faults.both(found, ("k at other rows", numeric)) {
@@ -136,7 +132,7 @@ fn in_rows(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) 
 fn single(faults: &mut Faults, kernel: &Kernel, [a, b]: [&[f64]; 2], d: usize) {
     let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
         let scope = Scope::new(compute(precision))?;
-        to_f64(kernel.cross(&scope, &rows(&scope, a, d), &rows(&scope, b, d))?)
+        to_f64(kernel.cross(&scope, &scope.rows(a, d), &scope.rows(b, d))?)
     });
     if let Some((coarse, fine)) = faults.both(("k(a, b) in f32", coarse), ("k(a, b)", fine)) {
         faults.close("k(a, b) in f32 differs from f64", &coarse, &fine, 1e-3);

@@ -76,9 +76,7 @@ impl Columns {
         if options.features.is_none() && !options.drop.contains(group) {
             options.drop.push(group.clone());
         }
-        let (schema, data) = read_training(path, &options)?;
-        tell(&data.notes);
-        Ok((schema, data))
+        Ok(in_order(read_training(path, &options)?))
     }
 
     /// Copies a table into a file of rows to train on.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use cagey::arithmetic::ends;
 use cagey::fitted::Fitted;
 use cagey::kernels::Kernel;
 use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
@@ -70,8 +71,7 @@ impl Task<'_> {
                 listed(entries.map(|(i, (value, column))| self.entry(parameter, i, *value, &inputs[*column])).collect())
             }
             (many, None) if many.len() > MOST_SHOWN => {
-                let (low, high) =
-                    many.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+                let (low, high) = ends(many);
                 format!("{} numbers from {} to {}", many.len(), number(low), number(high))
             }
             (many, None) => many.iter().map(|value| number(*value)).collect::<Vec<_>>().join(", "),

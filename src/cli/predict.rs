@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, TargetTransform};
 use cagey::fitted::Fitted;
-use cagey::likelihoods::{Auxiliary, Support};
-use cagey::metrics::{Predictive, TargetPrediction, quantiles};
+use cagey::likelihoods::Auxiliary;
+use cagey::metrics::{Predictive, TargetPrediction, most_probable, quantiles};
 use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::options::Kind;
 use cagey::models::posterior::{Marginals, Uncertainty};
@@ -127,7 +127,7 @@ impl Predict {
         let quantiles = Quantiles { level: self.level.unwrap_or(0.95), levels: &self.levels };
         output::check_table(&self.output, &[&self.model.path, &self.data])?;
         let fitted = self.model.chosen(self.shards.load(&self.model.path)?)?;
-        let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
+        let labelled = fitted.model.likelihood().classes().is_some();
         let asked =
             [("--level", "intervals", self.level.is_some()), ("--levels", "quantiles", !self.levels.is_empty())];
         if let Some((option, what, _)) = asked.iter().find(|(.., given)| *given && !self.latent && labelled) {
@@ -224,9 +224,9 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
     if likelihood.latents() == 1 {
         return Ok(vec![(String::new(), fitted.predict_latent(data)?)]);
     }
-    let names: Vec<(String, f64)> = match likelihood.density().support(1.0) {
-        Support::Classes(count) => class_labels(fitted, count).into_iter().map(|label| (label, 0.0)).collect(),
-        _ => likelihood.others().into_iter().map(|(name, origin)| (name.to_string(), origin)).collect(),
+    let names: Vec<(String, f64)> = match likelihood.classes() {
+        Some(count) => class_labels(fitted, count).into_iter().map(|label| (label, 0.0)).collect(),
+        None => likelihood.others().into_iter().map(|(name, origin)| (name.to_string(), origin)).collect(),
     };
     let mut latents = fitted.marginals(data)?;
     let mut all = Vec::new();
@@ -270,10 +270,4 @@ fn sources(fitted: &Fitted, data: &Dataset) -> Result<Columns> {
     };
     let sds = |variances: Vec<f64>| variances.iter().map(|v| v.sqrt() * fitted.target_scale.sd).collect();
     Ok(vec![("mathematical_sd".into(), sds(mathematical)), ("computational_sd".into(), sds(computational))])
-}
-
-/// The class with the largest probability; the first if several are equal.
-fn most_probable(probabilities: &[f64]) -> usize {
-    let larger = |best: usize, code: usize| if probabilities[code] > probabilities[best] { code } else { best };
-    (0..probabilities.len()).reduce(larger).unwrap_or(0)
 }

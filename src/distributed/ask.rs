@@ -9,7 +9,7 @@ use super::rows::Description;
 use super::tables::{Reading, Seen, Summary};
 use crate::device::Compute;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model_file::{Array, ArrayData, ModelFile};
+use crate::model_file::{Array, ModelFile};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
 
@@ -117,9 +117,8 @@ pub(super) fn garbled(problem: impl std::fmt::Display) -> Error {
 
 /// A message: a document and lists of numbers, in the format of a model file.
 pub(super) fn written(document: &impl Serialize, numbers: &[Vec<f64>]) -> Result<Vec<u8>> {
-    let array = |values: Vec<f64>| Array { shape: vec![values.len()], data: ArrayData::F64(values) };
     let lengths = numbers.iter().map(|list| list.len() as f64).collect();
-    let arrays = [("lengths".into(), array(lengths)), ("numbers".into(), array(numbers.concat()))].into();
+    let arrays = [("lengths".into(), Array::list(lengths)), ("numbers".into(), Array::list(numbers.concat()))].into();
     ModelFile { document: json!(document), arrays }.to_bytes()
 }
 

@@ -6,7 +6,6 @@ use super::{Calibrate, Fitted};
 use crate::advice::Advice;
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
-use crate::likelihoods::Support;
 use crate::metrics::{Calibration, Predictive, Source, TargetPrediction, Temperature};
 use crate::params::{Parameter, Unit};
 use crate::threads;
@@ -52,7 +51,7 @@ impl Fitted {
             return self.each(|member| member.calibrated_on(data));
         }
         let plain = self.uncalibrated();
-        if self.classes().is_some() {
+        if self.model.likelihood().classes().is_some() {
             enough(data.n)?;
             self.check_targets(data)?;
             let y = data.y.clone().unwrap_or_default();
@@ -76,7 +75,7 @@ impl Fitted {
             return self.each(Self::calibrated_by_leaving_out);
         }
         let plain = self.uncalibrated();
-        if self.classes().is_some() {
+        if self.model.likelihood().classes().is_some() {
             enough(self.data.n())?;
             let (y, predictions) = plain.left_out_targets()?;
             return Ok(plain.with_temperature(y, &predictions, Source::LeaveOneOut));
@@ -91,7 +90,7 @@ impl Fitted {
     /// Calibrates a trained model as the settings ask. A failure must not lose the model: it becomes a warning. `apart`
     /// are rows that were kept from the training.
     pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
-        let (closed, classes) = (self.posterior.leave_one_out().is_some(), self.classes().is_some());
+        let (closed, classes) = (self.posterior.leave_one_out().is_some(), self.model.likelihood().classes().is_some());
         let calibrated = match (self.settings.calibrate, apart) {
             // Set apart for the weights of an average.
             (Calibrate::Auto, Some(apart)) if classes && apart.n < TELL => return self,
@@ -127,15 +126,6 @@ impl Fitted {
         let all = self.settings.auxiliary_column.is_none() && self.model.parameters().iter().all(learned);
         let trained = self.is_gaussian() && self.summary.iterations > 0;
         if all && trained { Calibration::of_few_rows(self.summary.rows) } else { None }
-    }
-
-    /// The number of classes, if targets are classes.
-    pub(super) fn classes(&self) -> Option<usize> {
-        let likelihood = self.model.likelihood();
-        match likelihood.density().support(likelihood.auxiliary().neutral()) {
-            Support::Classes(classes) => Some(classes),
-            _ => None,
-        }
     }
 
     /// The same model with the temperature that fits predictions of classes (codes).

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::columns::input_names;
@@ -15,7 +15,7 @@ use crate::device::{Compute, Precision};
 use crate::distributed::Closed;
 use crate::error::{Error, Result};
 use crate::kernels::text;
-use crate::model_file::{Array, ArrayData, ModelFile};
+use crate::model_file::{Array, ModelFile};
 use crate::models::Observations;
 use crate::models::blueprint::Blueprint;
 use crate::models::options::Context;
@@ -78,12 +78,10 @@ impl Fitted {
         }
         let data = &self.data;
         let (n, d) = (data.n(), data.d);
-        let array =
-            |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
-        let mut arrays: BTreeMap<String, Array> =
-            [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
+        let (x, y) = (Array::f64(&[n, d], &*data.x), Array::f64(&[n], &*data.y));
+        let mut arrays = BTreeMap::from([("x".into(), x), ("y".into(), y)]);
         if let Some(values) = &data.auxiliary {
-            arrays.insert("noise".into(), array(values, &[n]));
+            arrays.insert("noise".into(), Array::f64(&[n], &**values));
         }
         arrays.extend(saved.arrays);
         arrays.extend(of_service);
@@ -120,7 +118,8 @@ impl Fitted {
             members.push(json!({ "weight": weight, "evidence": evidence, "left_out": left_out, "model": document }));
             whole.add_member(k, arrays);
         }
-        whole.document = json!({ "average": members });
+        let Summary { iterations, evaluations, seconds, .. } = self.summary;
+        whole.document = json!({ "average": members, "training": Effort { iterations, evaluations, seconds } });
         Ok(whole)
     }
 
@@ -139,11 +138,14 @@ impl Fitted {
             let fitted = Self::read(own, name, (registry, rows), compute)?;
             read.push(Member { weight, evidence, left_out, fitted });
         }
+        let effort = part::<Option<Effort>>(&mut file.document, "training").map_err(bad)?;
         let sum: f64 = read.iter().map(|member| member.weight).sum();
         if !read.iter().all(|member| member.weight >= 0.0) || (sum - 1.0).abs() > 1e-9 {
             return Err(bad("the weights of its average are not shares of 1".into()));
         }
-        Self::of_members(read).map_err(|error| bad(error.to_string()))
+        let average = Self::of_members(read).map_err(|error| bad(error.to_string()))?;
+        let Some(Effort { iterations, evaluations, seconds }) = effort else { return Ok(average) };
+        Ok(Self { summary: Summary { iterations, evaluations, seconds, ..average.summary.clone() }, ..average })
     }
 
     /// The kernel in the units of the data, or as the model sees it if its numbers are too small or too large in these
@@ -307,6 +309,14 @@ struct MemberDocument {
     evidence: f64,
     left_out: f64,
     model: Value,
+}
+
+/// What the trainings of all models took from which an average was made, those that are hardly heard among them.
+#[derive(Serialize, Deserialize)]
+struct Effort {
+    iterations: usize,
+    evaluations: usize,
+    seconds: f64,
 }
 
 /// What a file says about a model, without its arrays.

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::likelihoods::Prediction;
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::posterior::{Correlated, Marginals};
+use crate::serving;
 use crate::threads::{self, GRAIN, helped};
 
 /// Runs `work` in threads that can get help, or in this thread if there are only a few `numbers` to compute.
@@ -24,10 +25,7 @@ fn computed<R: Send>(numbers: usize, work: impl FnOnce() -> Result<R> + Send) ->
 fn finite(values: &[f64], width: usize) -> Result<()> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::Data(format!(
-            "row {}: its prediction is not a finite number, because its inputs lie too far from the data",
-            at / width + 1
-        ))),
+        Some(at) => Err(serving::not_finite(at / width)),
     }
 }
 

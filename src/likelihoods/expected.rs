@@ -18,8 +18,8 @@ const SHARE: usize = 64;
 /// The rows of a batch under a density with the values of a likelihood's own parameters.
 #[derive(Clone)]
 pub(crate) struct RowDensities {
-    density: Arc<dyn Density>,
-    rows: Vec<Row>,
+    pub density: Arc<dyn Density>,
+    pub rows: Vec<Row>,
     /// The number of own values.
     pub own: usize,
 }

@@ -76,6 +76,14 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync + CloneLikeliho
         None
     }
 
+    /// The number of classes, if targets are classes.
+    fn classes(&self) -> Option<usize> {
+        match self.density().support(self.auxiliary().neutral()) {
+            Support::Classes(count) => Some(count),
+            _ => None,
+        }
+    }
+
     /// Whether targets may be standardised. This holds only for location and scale families.
     fn scaled(&self) -> bool {
         false

@@ -142,7 +142,8 @@ pub fn auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
     (positives > 0.0 && below > 0.0).then(|| wins / (positives * below))
 }
 
-fn most_probable(p: &[f64]) -> usize {
+/// The class with the largest probability; the first if several are equal.
+pub fn most_probable(p: &[f64]) -> usize {
     (0..p.len()).fold(0, |best, c| if p[c] > p[best] { c } else { best })
 }
 

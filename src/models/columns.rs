@@ -34,8 +34,7 @@ impl Inputs {
             return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), auxiliary: None });
         };
         let Some(at) = data.feature_names.iter().position(|name| name == column) else {
-            let names: Vec<&str> = data.feature_names.iter().map(String::as_str).collect();
-            let hint = hint(column, &names, "the input columns are");
+            let hint = hint(column, &data.feature_names, "the input columns are");
             return Err(Error::Data(format!("no input column `{column}` for the auxiliary values of rows; {hint}")));
         };
         let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use super::training::batches::Rows;
 use crate::data::groups;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Targets};
 use crate::scope::{Scope, to_f64};
 
 /// Observations on the host, as models see them (standardised if the data are). Their numbers agree with each other:
@@ -75,6 +75,11 @@ impl Batch {
     pub(crate) fn inner(self) -> Self {
         let Self { x, y, auxiliary, scale } = self;
         Self { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }
+    }
+
+    /// The noise variances of the rows `[n]`, in the type of a scope.
+    pub(crate) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Tensor<1> {
+        likelihood.variances(scope, self.y.dims()[0], self.auxiliary.as_ref())
     }
 
     /// The same rows on the host.
@@ -246,10 +251,15 @@ impl Observations {
         to_f64(likelihood.variances(scope, self.n(), known.as_ref()))
     }
 
+    /// The targets with their auxiliary values.
+    pub fn targets(&self) -> Targets<'_> {
+        Targets { y: &self.y, auxiliary: self.auxiliary.as_deref() }
+    }
+
     /// The same rows as tensors of a scope.
     pub fn batch(&self, scope: &Scope) -> Batch {
         Batch {
-            x: scope.matrix(&self.x, self.n(), self.d),
+            x: scope.rows(&self.x, self.d),
             y: scope.vector(&self.y),
             auxiliary: self.auxiliary.as_ref().map(|values| scope.vector(values)),
             scale: 1.0,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Observations;
+use crate::arithmetic::ends;
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
 
@@ -83,8 +84,7 @@ impl Tree<'_> {
     /// The input with the largest range over the rows in lengthscales.
     fn widest(&self, rows: &[usize]) -> usize {
         let extent = |c: usize| {
-            let values = rows.iter().map(|&row| self.x[row * self.d + c]);
-            let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+            let (low, high) = ends(rows.iter().map(|&row| self.x[row * self.d + c]));
             (high - low) / self.lengthscales[c]
         };
         (0..self.d).map(|c| (c, extent(c))).fold((0, 0.0), |m, e| if e.1 > m.1 { e } else { m }).0

@@ -106,6 +106,11 @@ pub struct SavedPosterior {
 }
 
 impl SavedPosterior {
+    /// Adds an array.
+    pub fn put(&mut self, name: &str, shape: &[usize], values: impl Into<Vec<f64>>) {
+        self.arrays.insert(name.into(), Array::f64(shape, values));
+    }
+
     /// Removes an array and returns its numbers.
     pub fn take(&mut self, name: &str) -> Option<Vec<f64>> {
         self.arrays.remove(name).map(|array| array.data.into_f64())

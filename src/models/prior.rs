@@ -2,9 +2,11 @@
 
 use burn::tensor::Tensor;
 
+use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Support};
+use crate::likelihoods::Likelihood;
 use crate::means::Mean;
+use crate::models::Batch;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
@@ -57,6 +59,11 @@ impl Prior {
         Ok(Latent { kernel, mean, points, weights, weigh, change, lower, root })
     }
 
+    /// y − m `[n]`: the targets of a batch less the prior means at its rows.
+    pub(super) fn residuals(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        Ok(batch.y.clone() - self.mean.at(scope, &batch.x)?)
+    }
+
     /// The covariances of the latent function's values at inputs `x [n, d]`.
     pub fn covariance<'a>(&'a self, scope: &'a Scope, x: &'a Tensor<2>) -> Covariance<'a> {
         Covariance::new(&self.kernel, scope, x)
@@ -79,7 +86,7 @@ crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });
 
 /// Whether all latent functions share one prior. Those of classes do, because they are interchangeable.
 pub fn alike(likelihood: &dyn Likelihood) -> bool {
-    matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+    likelihood.classes().is_some()
 }
 
 /// One value for each latent function, from one value for all or one for each.

@@ -21,8 +21,8 @@ use super::swsgp::SwsgpOptions;
 use crate::distributed::Ranks;
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry as Kernels;
+use crate::likelihoods::Likelihood;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
-use crate::likelihoods::{Likelihood, Support};
 use crate::suggest::hint;
 
 #[cfg(feature = "command")]
@@ -70,10 +70,7 @@ impl Row {
             return self.any_likelihood || likelihood.noise().is_some();
         }
         let latents = likelihood.latents();
-        let count = match likelihood.density().support(likelihood.auxiliary().neutral()) {
-            Support::Classes(count) => count,
-            _ => return false,
-        };
+        let Some(count) = likelihood.classes() else { return false };
         likelihood.parameters().is_empty() && (latents == count || (latents, count) == (1, 2))
     }
 }

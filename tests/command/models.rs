@@ -802,6 +802,26 @@ fn folds_keep_groups_together_and_forecasts_look_ahead() {
     folder.fails(2, &[&common[..], &["--rolling", "3", "--folds", "3"]].concat(), &["--folds"]);
 }
 
+#[test]
+fn groups_of_series_do_not_depend_on_the_order_of_the_table() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("{},{},{},q{}\n", ["a", "b"][i % 2], i / 2, wave(i), i / 2 % 4);
+    let rows: Vec<String> = (0..64).map(row).collect();
+    let backwards = rows.chunks(2).rev().flatten().cloned().collect::<String>();
+    let tables = [("forwards.csv", rows.concat()), ("backwards.csv", backwards)];
+    let options = ["--target", "y", "--series", "shop", "--group", "quarter", "--model", "state-space"];
+    let [forwards, backwards] = tables.map(|(table, rows)| {
+        folder.write(table, format!("shop,t,y,quarter\n{rows}"));
+        let kernel = ["--kernel", "matern32", "--steps", "2", "--json"];
+        folder.json(&[&["compare", table], &options[..], &kernel[..]].concat())
+    });
+    let scores = |found: &serde_json::Value| -> Vec<(String, f64)> {
+        let all = found.as_array().unwrap().iter();
+        all.map(|one| (one["name"].to_string(), one["score"].as_f64().unwrap())).collect()
+    };
+    assert_eq!(scores(&forwards), scores(&backwards));
+}
+
 /// Probabilities of classes get the temperature of left-out rows, or of rows set apart. It is in the file and reported;
 /// both scores are printed.
 #[test]

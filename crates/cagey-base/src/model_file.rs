@@ -9,15 +9,13 @@
 //! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name.
 
 #[cfg(feature = "write")]
-use crate::atomic::write_atomically;
+use crate::atomic::write_bytes;
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-#[cfg(feature = "write")]
-use std::io::Write;
 use std::path::Path;
 
 /// What a file contains.
@@ -104,7 +102,7 @@ impl ModelFile {
         if !Self::from_bytes(&bytes).is_ok_and(|read| read.same(self)) {
             return Err(Error::Data("the model does not read back from its own bytes; nothing was written".into()));
         }
-        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
+        write_bytes(path, &bytes)
     }
 
     /// Reads the model at `path` and checks it against its checksum.
@@ -228,8 +226,7 @@ fn ordered(mut bytes: Vec<u8>) -> Vec<u8> {
 fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> Value {
     match document {
         Value::Array(items) if items.len() >= LONG && !place.is_empty() && items.iter().all(Value::is_f64) => {
-            let data = ArrayData::F64(items.iter().filter_map(Value::as_f64).collect());
-            lists.insert(place.to_owned(), Array { shape: vec![items.len()], data });
+            lists.insert(place.to_owned(), Array::list(items.iter().filter_map(Value::as_f64).collect()));
             Value::Array(Vec::new())
         }
         Value::Array(items) => {
@@ -247,6 +244,16 @@ fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> V
 }
 
 impl Array {
+    /// An array in double precision.
+    pub fn f64(shape: &[usize], values: impl Into<Vec<f64>>) -> Self {
+        Self { shape: shape.to_vec(), data: ArrayData::F64(values.into()) }
+    }
+
+    /// A list of numbers in double precision.
+    pub fn list(values: Vec<f64>) -> Self {
+        Self::f64(&[values.len()], values)
+    }
+
     #[cfg(feature = "write")]
     fn same(&self, other: &Self) -> bool {
         self.shape == other.shape

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arithmetic::ends;
 use crate::likelihoods::Auxiliary;
 use crate::metrics::Predictive;
 use crate::warp::{Warp, Warping};
@@ -28,8 +29,7 @@ impl Moments {
         let (first, count) = (values.clone().next().unwrap_or_default(), values.clone().count());
         let shift = values.clone().map(|x| x - first).sum::<f64>() / count.max(1) as f64;
         let square = values.clone().map(|x| (x - first - shift).powi(2)).sum();
-        let range = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[l, h], x| [l.min(x), h.max(x)]);
-        Self { count, mean: first + shift, square, range }
+        Self { count, mean: first + shift, square, range: ends(values).into() }
     }
 
     /// The moments of these and other values together (Chan, Golub and LeVeque 1983, *Algorithms for computing the
@@ -183,8 +183,7 @@ impl TargetTransform {
     /// The logarithm that some targets allow: of positive ones their own, of those that may also be 0, and of which
     /// some exceed 1, that of 1 + target. Below that it would hardly bend.
     pub fn logarithm(targets: &[f64]) -> Option<Self> {
-        let (least, most) =
-            targets.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));
+        let (least, most) = ends(targets);
         match least {
             least if least > 0.0 && least <= most => Some(Self::Log),
             0.0 if most > 1.0 => Some(Self::Log1p),

@@ -2,7 +2,8 @@
 
 /// A hint for a message about a name that is none of these: the most similar one or, after `others`, all of them.
 #[doc(hidden)]
-pub fn hint(name: &str, names: &[&str], others: &str) -> String {
+pub fn hint(name: &str, names: &[impl AsRef<str>], others: &str) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("{others} {}", names.join(", ")),

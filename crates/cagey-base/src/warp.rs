@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::metrics::Predictive;
-use crate::suggest::nearest;
+use crate::suggest::hint;
 
 /// A kind of function of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,11 +86,7 @@ impl Warping {
     /// [`Error::Usage`] for a column that is not there, [`Error::Data`] for a logarithm of what is not positive.
     pub fn fit(&self, x: &[f64], names: &[String], classes: bool) -> Result<Vec<Warp>> {
         if let Some((name, _)) = self.columns.iter().find(|(name, _)| !names.contains(name)) {
-            let hint = match nearest(name, names.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the inputs are {}", names.join(", ")),
-            };
-            let problem = format!("there is no input `{name}` to transform; {hint}");
+            let problem = format!("there is no input `{name}` to transform; {}", hint(name, names, "the inputs are"));
             return Err(Error::Usage(problem).about("Settings::input_transform"));
         }
         let d = names.len();

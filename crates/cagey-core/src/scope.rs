@@ -159,6 +159,11 @@ impl Scope {
         self.matrix_in(values, rows, columns, self.dtype())
     }
 
+    /// As [`matrix`](Self::matrix), of all rows of so many columns that there are.
+    pub fn rows(&self, values: &[f64], columns: usize) -> Tensor<2> {
+        self.matrix(values, values.len() / columns, columns)
+    }
+
     /// Positions as a tensor `[n]` of integers.
     pub fn indices(&self, of: &[usize]) -> Tensor<1, Int> {
         indices(of, &self.device)
@@ -289,6 +294,11 @@ fn objective(numbers: &[f64]) -> Result<f64> {
         [_] => Err(Error::NotFinite("the objective".into())),
         other => Err(Error::shape("objective", "1 value", other.len().to_string())),
     }
+}
+
+/// Joins tensors along a dimension. A single one stays as it is.
+pub fn joined<const D: usize>(mut parts: Vec<Tensor<D>>, along: usize) -> Tensor<D> {
+    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
 }
 
 /// The entries of a tensor, in row-major order.

@@ -6,13 +6,12 @@
 use crate::colour::INK;
 use crate::scene::{Align, Pen, Point, Scene, Shape, Text};
 use crate::text::{LINE_PER_EM, font};
-use cagey_core::atomic::write_atomically;
+use cagey_core::atomic::write_bytes;
 use cagey_core::{Error, Result};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontTransform, ShapeStyle, TextStyle};
 
-use std::io::Write;
 use std::path::Path;
 
 /// Fine pixels per logical pixel, along each axis.
@@ -80,7 +79,7 @@ impl Scene {
             Format::Svg => self.svg(path)?,
             Format::Png => self.png(path)?,
         };
-        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
+        write_bytes(path, &bytes)
     }
 
     fn svg(&self, path: &Path) -> Result<Vec<u8>> {

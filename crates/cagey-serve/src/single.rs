@@ -183,11 +183,5 @@ impl Single {
 
 /// Refuses numbers of a row that are not finite.
 fn finite(row: usize, mut numbers: impl Iterator<Item = f64>) -> Result<()> {
-    match numbers.all(f64::is_finite) {
-        true => Ok(()),
-        false => Err(Error::Data(format!(
-            "row {}: its prediction is not a finite number, because its inputs lie too far from the data",
-            row + 1
-        ))),
-    }
+    if numbers.all(f64::is_finite) { Ok(()) } else { Err(serving::not_finite(row)) }
 }

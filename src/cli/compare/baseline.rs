@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use cagey::data::{Classes, Dataset, InputScale, Schema, TargetScale, TargetTransform};
 use cagey::fitted::{Fit, Plan, structure};
-use cagey::likelihoods::Support;
 use cagey::linalg::Factor;
 use cagey::metrics::Predictive;
 use cagey::models::state_space::StateSpaceOptions;
@@ -35,11 +34,11 @@ impl Baseline {
     /// classes, none for other targets.
     pub fn of(plan: &Plan, forecast: bool) -> &'static [Self] {
         let likelihood = plan.model().likelihood();
-        match likelihood.density().support(likelihood.auxiliary().neutral()) {
-            Support::Classes(_) => &[Self::Mean],
-            _ if likelihood.scaled() && forecast => &[Self::Mean, Self::Ridge, Self::Naive, Self::Smoothing],
-            _ if likelihood.scaled() => &[Self::Mean, Self::Ridge],
-            _ => &[],
+        match likelihood.classes() {
+            Some(_) => &[Self::Mean],
+            None if likelihood.scaled() && forecast => &[Self::Mean, Self::Ridge, Self::Naive, Self::Smoothing],
+            None if likelihood.scaled() => &[Self::Mean, Self::Ridge],
+            None => &[],
         }
     }
 

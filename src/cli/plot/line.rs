@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cagey::arithmetic::ends;
 use cagey::data::calendar;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
@@ -15,7 +16,7 @@ use cagey::{Error, Result};
 use rayon::prelude::*;
 
 use super::super::data::targets;
-use super::{Grid, evenly, span, training, two_classes};
+use super::{Grid, evenly, training, two_classes};
 
 /// Training and held-out points, and a grid over both; of several series, those of one.
 pub(super) struct Axis {
@@ -43,7 +44,7 @@ impl Axis {
         let ahead = ahead.map(|ahead| only.rows((ahead.rows.x, vec![0.0; ahead.rows.n])).0);
         let begins = ahead.as_ref().map(|_| training.0.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten()).chain(ahead.iter().flatten());
-        let (low, high) = span(all);
+        let (low, high) = ends(all);
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
         let standardised = fitted.input_scale.apply(&only.with(&grid))?;

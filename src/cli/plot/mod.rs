@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
-use cagey::likelihoods::Support;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
@@ -193,18 +192,10 @@ fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
 
 /// The labels of a model of two classes with one latent function.
 fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
-    if fitted.model.likelihood().latents() > 1 {
-        return None;
-    }
-    match fitted.model.likelihood().density().support(fitted.model.likelihood().auxiliary().neutral()) {
-        Support::Classes(2) => class_labels(fitted, 2).try_into().ok(),
+    match (fitted.model.likelihood().latents(), fitted.model.likelihood().classes()) {
+        (1, Some(2)) => class_labels(fitted, 2).try_into().ok(),
         _ => None,
     }
-}
-
-/// The least and the greatest of numbers.
-fn span<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
-    numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
 fn evenly(low: f64, high: f64, points: usize) -> Vec<f64> {

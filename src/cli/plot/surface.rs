@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cagey::arithmetic::ends;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
@@ -10,7 +11,7 @@ use cagey::models::options::Kind;
 use cagey::plot::{Decision, Figure, Frame, Points, Posterior2d};
 use cagey::{Error, Result};
 
-use super::{evenly, span, training, two_classes};
+use super::{evenly, training, two_classes};
 
 /// Most points along each axis: there are no more pixels.
 const MOST_ACROSS: usize = 500;
@@ -32,7 +33,7 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     }
     let ranges = fitted.input_ranges();
     let axis = |values: &[f64], others: &[f64], range: &[f64]| {
-        let (low, high) = span(values.iter().chain(others).chain(range));
+        let (low, high) = ends(values.iter().chain(others).chain(range));
         evenly(low, high, count)
     };
     let (across, up) = (axis(&first, &others[0], &ranges[0]), axis(&second, &others[1], &ranges[1]));

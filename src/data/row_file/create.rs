@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use super::{About, MARK, RowFile, checksum, damaged, of_record, read_at};
 use crate::atomic::write_atomically;
-use crate::data::InputScale;
 use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
+use crate::data::{InputScale, Moments};
 use crate::{Error, Result};
 
 /// The number of records processed together in a pass over the whole file.
@@ -54,7 +54,7 @@ impl RowFile {
 fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
     let io = |e: std::io::Error| Error::io(path, &e);
     let Streamed { schema, codes, rows, dropped, .. } = found;
-    let mut moments = vec![Moments::default(); schema.d() + 1];
+    let mut moments = vec![Moments::of(std::iter::empty()); schema.d() + 1];
     let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
     let records = about.records();
     for start in (0..rows).step_by(CHUNK) {
@@ -74,36 +74,18 @@ fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
             file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes)).map_err(io)?;
         }
         let data = about.decode(&numbers);
-        for (i, y) in data.y.iter().flatten().enumerate() {
-            moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
+        let inputs = (0..data.d).map(|at| Moments::of(data.x.iter().skip(at).step_by(data.d).copied()));
+        let target = Moments::of(data.y.iter().flatten().copied());
+        for (moments, more) in moments.iter_mut().zip(inputs.chain([target])) {
+            *moments = if start == 0 { more } else { moments.with(&more) };
         }
     }
-    let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();
+    // The standard deviation of a constant is 1.
+    let sd = |sd: f64| if sd > 0.0 { sd } else { 1.0 };
+    let scale = |moments: &Moments| (moments.mean, sd((moments.square / moments.count as f64).sqrt()));
+    let (mean, sd) = moments.iter().map(scale).unzip();
     about.moments = InputScale::affine(mean, sd);
     Ok(about)
-}
-
-/// Running mean and spread of numbers (Welford 1962).
-#[derive(Debug, Clone, Default)]
-struct Moments {
-    count: u64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
-    }
-
-    /// The standard deviation, 1 for a constant.
-    fn sd(&self) -> f64 {
-        let sd = (self.squares / self.count as f64).sqrt();
-        if sd > 0.0 { sd } else { 1.0 }
-    }
 }
 
 /// Appends the record with this index, and its checksum.

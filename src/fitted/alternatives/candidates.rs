@@ -1,7 +1,8 @@
 //! Changes of the settings that may predict better. None repeats what the settings have, or adds what they refuse.
 
-use super::series::{ends, is_even, periods};
+use super::series::{is_even, periods};
 use super::trial::Way;
+use crate::arithmetic::ends;
 use crate::data::{Dataset, TargetTransform};
 use crate::fitted::average::AVERAGE;
 use crate::fitted::copies::is_arranged;

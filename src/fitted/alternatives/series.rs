@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 
+use crate::arithmetic::ends;
 use crate::data::Schema;
 
 /// Fewer values are no series.
@@ -68,11 +69,6 @@ pub fn in_order(n: usize, value: impl Fn(usize) -> f64) -> Vec<usize> {
 pub fn span(values: &[f64]) -> f64 {
     let (low, high) = ends(values);
     high - low
-}
-
-/// The least and the largest value.
-pub fn ends(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
 }
 
 /// The median distance between values that follow one another; none for a single one.

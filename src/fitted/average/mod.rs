@@ -108,7 +108,7 @@ impl Member {
     /// The entropy of the shares of classes; 0 for other targets.
     fn entropy(&self) -> f64 {
         let count = |class: usize| self.fitted.data.y.iter().filter(|y| **y == class as f64).count();
-        loss_of_shares((0..self.fitted.classes().unwrap_or(0)).map(count))
+        loss_of_shares((0..self.fitted.model.likelihood().classes().unwrap_or(0)).map(count))
     }
 
     /// Whether its measure is that of forecasts: of a single series of more than a thousand rows by a state-space

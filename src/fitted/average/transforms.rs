@@ -4,9 +4,10 @@
 //! a column pay. So the rows of a trial are those of a few boxes of the table, each box an expert's. What is compared
 //! is the evidence per row, in the target's units.
 
-use crate::data::{Dataset, InputScale, Schema, TargetTransform, WarpKind, Warping};
+use crate::data::{Dataset, InputScale, TargetTransform, WarpKind, Warping};
 use crate::error::Result;
-use crate::fitted::{Calibrate, Plan, Registry, Settings};
+use crate::fitted::plan::Table;
+use crate::fitted::{Calibrate, Settings};
 use crate::models::Observations;
 use crate::models::experts::{ExpertsOptions, Partition};
 use crate::threads;
@@ -35,13 +36,8 @@ pub(in crate::fitted) struct Chosen {
 ///
 /// # Errors
 /// [`Error::Device`](crate::error::Error::Device) if the system has no threads.
-pub(in crate::fitted) fn chosen(
-    settings: &Settings,
-    log: bool,
-    (schema, data): (&Schema, &Dataset),
-    seed: u64,
-    registry: &Registry,
-) -> Result<Chosen> {
+pub(in crate::fitted) fn chosen(settings: &Settings, log: bool, table: Table) -> Result<Chosen> {
+    let Table { schema, data, seed, .. } = table;
     let mut found = Chosen { settings: settings.clone(), inputs: None, said: None };
     let known = settings.auxiliary_column.is_some() || !settings.standardize;
     let open = log && settings.target_transform == TargetTransform::Identity;
@@ -52,10 +48,11 @@ pub(in crate::fitted) fn chosen(
     }
     // What is wrong with the columns, the plan says by name.
     let Ok(rows) = regions(data, seed) else { return Ok(found) };
-    let trial = Trial { schema, data: data.subset(&rows), seed, registry };
+    let sample = data.subset(&rows);
+    let trial = Table { data: &sample, ..table };
     let mut all = vec![settings.clone()];
     all.extend(logarithm.map(|target_transform| Settings { target_transform, ..settings.clone() }));
-    let of_target = trial.evidence(&all)?;
+    let of_target = evidence(trial, &all)?;
     let mut now = of_target[0];
     if !now.is_finite() {
         return Ok(found);
@@ -72,7 +69,7 @@ pub(in crate::fitted) fn chosen(
     }
     if inputs {
         let kinds = [WarpKind::Asinh, WarpKind::Ranks];
-        let of_inputs = trial.evidence(&kinds.map(|kind| warped(&found.settings, kind)))?;
+        let of_inputs = evidence(trial, &kinds.map(|kind| warped(&found.settings, kind)))?;
         let best = if of_inputs[1] < of_inputs[0] { 1 } else { 0 };
         found.inputs = (of_inputs[best] < now).then_some(kinds[best]);
     }
@@ -95,30 +92,20 @@ fn regions(data: &Dataset, seed: u64) -> Result<Vec<usize>> {
     Ok(all)
 }
 
-/// What settings are tried on.
-struct Trial<'a> {
-    schema: &'a Schema,
-    data: Dataset,
-    seed: u64,
-    registry: &'a Registry,
+/// Minus the log evidence per row of some settings, side by side; infinite if they cannot be trained.
+fn evidence(trial: Table, all: &[Settings]) -> Result<Vec<f64>> {
+    threads::apart(all.len(), |k| Ok(evidence_of(trial, &all[k]).unwrap_or(f64::INFINITY)))
 }
 
-impl Trial<'_> {
-    /// Minus the log evidence per row of some settings, side by side; infinite if they cannot be trained.
-    fn evidence(&self, all: &[Settings]) -> Result<Vec<f64>> {
-        threads::apart(all.len(), |k| Ok(self.of(&all[k]).unwrap_or(f64::INFINITY)))
-    }
-
-    /// Minus the log evidence per row, in the target's units; none if the settings cannot be trained, or if the mean
-    /// far from the data is useless.
-    fn of(&self, settings: &Settings) -> Option<f64> {
-        let model = ExpertsOptions::default().experts(Some(REGIONS)).into();
-        let kernel = Settings::default().kernel;
-        let settings = Settings { model, kernel, calibrate: Calibrate::No, store_factor: false, ..settings.clone() };
-        let plan = Plan::single(self.schema.clone(), &self.data, settings, self.seed, self.registry).ok()?;
-        let config = TrainConfig::new(Optimizer::default(), STEPS).seed(self.seed);
-        let fitted = plan.alone(&config, &mut []).ok()?;
-        let evidence = fitted.evidence(self.data.y.as_deref().unwrap_or_default());
-        (evidence.is_finite() && !fitted.explodes().ok()?).then_some(evidence)
-    }
+/// Minus the log evidence per row, in the target's units; none if the settings cannot be trained, or if the mean far
+/// from the data is useless.
+fn evidence_of(trial: Table, settings: &Settings) -> Option<f64> {
+    let model = ExpertsOptions::default().experts(Some(REGIONS)).into();
+    let kernel = Settings::default().kernel;
+    let settings = Settings { model, kernel, calibrate: Calibrate::No, store_factor: false, ..settings.clone() };
+    let plan = trial.single(settings).ok()?;
+    let config = TrainConfig::new(Optimizer::default(), STEPS).seed(trial.seed);
+    let fitted = plan.alone(&config, &mut []).ok()?;
+    let evidence = fitted.evidence(trial.data.y.as_deref().unwrap_or_default());
+    (evidence.is_finite() && !fitted.explodes().ok()?).then_some(evidence)
 }

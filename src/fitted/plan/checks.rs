@@ -5,7 +5,7 @@ use super::super::calibrate::FEW;
 use super::super::{Calibrate, Settings};
 use crate::data::{Column, Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Auxiliary, Likelihood, Support};
+use crate::likelihoods::{Auxiliary, Likelihood};
 use crate::models::exact::ExactOptions;
 use crate::models::laplace::LaplaceOptions;
 use crate::models::options::Kind;
@@ -100,8 +100,8 @@ const FEW_CLASSES: usize = 20;
 
 /// Refuses a target that the likelihood does not take, and nearly as many classes as rows.
 pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
-    let support = likelihood.density().support(likelihood.auxiliary().neutral());
-    if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
+    let taken = likelihood.classes();
+    if let Some(classes) = schema.classes.as_ref().filter(|_| taken.is_none()) {
         return Err(Error::Usage(format!(
             "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, \
                  softmax or ordinal, or \
@@ -111,8 +111,8 @@ pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: 
             likelihood.text()
         )));
     }
-    if let (Some(classes), Support::Classes(taken)) = (&schema.classes, &support)
-        && classes.len() > *taken
+    if let (Some(classes), Some(taken)) = (&schema.classes, taken)
+        && classes.len() > taken
     {
         return Err(Error::Usage(format!(
             "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more \

@@ -10,7 +10,7 @@ mod train;
 use std::sync::Arc;
 
 pub use cost::Cost;
-use table::Table;
+pub(super) use table::Table;
 
 use super::columns::{Units, check_targets};
 use super::{Registry, Settings, Tables, advice, copies, structure};
@@ -91,16 +91,6 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         Table { schema: &schema, data, seed, registry }.average(each)
-    }
-
-    pub(super) fn single(
-        schema: Schema,
-        data: &Dataset,
-        settings: Settings,
-        seed: u64,
-        registry: &Registry,
-    ) -> Result<Self> {
-        Table { schema: &schema, data, seed, registry }.single(settings)
     }
 
     /// Checks that the rows of a table can be scored: their targets and their auxiliary column.

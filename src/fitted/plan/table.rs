@@ -19,7 +19,7 @@ use crate::params::Unit;
 
 /// A table, and what else plans of models for it take.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(in crate::fitted) struct Table<'a> {
     pub schema: &'a Schema,
     pub data: &'a Dataset,
     pub seed: u64,
@@ -48,8 +48,7 @@ impl Table<'_> {
         }
         match average::asked(&settings)? {
             Some(average::Asked::Models { log }) if settings.is_gaussian() => {
-                let average::Chosen { settings, inputs, said } =
-                    average::chosen(&settings, log, (self.schema, self.data), self.seed, self.registry)?;
+                let average::Chosen { settings, inputs, said } = average::chosen(&settings, log, self)?;
                 Ok(Plan { said, ..self.average(average::models(&settings, inputs))? })
             }
             Some(average::Asked::Models { .. } | average::Asked::Untried) => {
@@ -93,7 +92,7 @@ impl Table<'_> {
     }
 
     /// A plan of one model, which may need rows that are set apart.
-    pub(super) fn single(self, settings: Settings) -> Result<Plan> {
+    pub(in crate::fitted) fn single(self, settings: Settings) -> Result<Plan> {
         let n = self.data.n;
         let Some(share) = share_apart(&settings, n, self.registry)? else {
             enough(&settings, n, None)?;

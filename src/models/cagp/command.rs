@@ -112,6 +112,9 @@ impl NewtonArguments {
 impl Offered for CagpOptions {
     const ABOUT: &'static str = "Computation-aware: error bars include what was not computed";
 
+    const EXAMPLE: Option<&'static str> =
+        Some("cagey fit large.csv --model cagp --actions 512 --optimizer adam --lr 0.1");
+
     type Arguments = Arguments;
 
     fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
@@ -174,9 +177,5 @@ impl Offered for CagpOptions {
             }
         };
         Err(Error::Usage(problem.into()))
-    }
-
-    fn example() -> Option<&'static str> {
-        Some("cagey fit large.csv --model cagp --actions 512 --optimizer adam --lr 0.1")
     }
 }

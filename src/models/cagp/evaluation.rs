@@ -103,7 +103,7 @@ impl<'a> Evaluation<'a> {
             None => products::times(self, s)?,
         };
         let gram = products::gram(s, &ks, targets.dtype())?;
-        let (noise, projected) = (products::noise(s, &noisy.spread)?, s.transposed_times(&targets)?);
+        let (noise, projected) = (products::factored_noise(s, &noisy.spread)?, s.transposed_times(&targets)?);
         from_products(gram, noise, projected, self.functions.0, |lower, weights| {
             of_rows(ks.transpose(), lower, weights, self.functions)
         })
@@ -118,7 +118,7 @@ impl<'a> Evaluation<'a> {
             }
             (_, None) => products::gram(s, &products::times(self, s)?, self.scope.wide())?,
         };
-        let [noise, _] = products::noise(s, &noisy.spread)?;
+        let noise = products::noise(s, &noisy.spread)?;
         Ok([gram + noise, s.transposed_times(&(noisy.targets.clone() - self.means()?))?])
     }
 
@@ -135,7 +135,7 @@ impl<'a> Evaluation<'a> {
         }
         let ks = if let Ks::Whole(ks) = ks { Some(ks) } else { None };
         let [matrix, projected] = self.projected(s, ks, noisy)?;
-        let [_, root] = products::noise(s, &noisy.spread.ones_like())?;
+        let [_, root] = products::factored_noise(s, &noisy.spread.ones_like())?;
         let factor = cholesky(matrix, "SᵀK̂S")?;
         let v = cholesky_solve(factor.clone(), projected.clone())?;
         let log_dets = logdet_from_cholesky(factor)? - logdet_from_cholesky(root)?;

@@ -6,7 +6,7 @@ use super::numbers::Small;
 use super::{Actions, CagpPosterior, IterativeCagp};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
-use crate::likelihoods::{Row, Targets};
+use crate::likelihoods::Row;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
@@ -69,7 +69,7 @@ impl CagpPosterior {
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
         let noise = self.noise(scope, &self.data)?.cast(scope.dtype());
-        let residual = batch.y - self.prior().mean.at(scope, &batch.x)?;
+        let residual = self.prior().residuals(scope, &batch)?;
         System::new(&self.prior().kernel, scope, batch.x, noise, residual)
     }
 
@@ -148,9 +148,8 @@ impl CagpPosterior {
         if likelihood.noise().is_some() {
             return Ok([more.y.clone(), to_f64(self.noise(scope, more)?)?]);
         }
-        let targets = Targets { y: &more.y, auxiliary: more.auxiliary.as_deref() };
-        likelihood.check(targets, None)?;
-        let rows: Vec<Row> = targets.rows(likelihood.auxiliary()).collect();
+        likelihood.check(more.targets(), None)?;
+        let rows: Vec<Row> = more.targets().rows(likelihood.auxiliary()).collect();
         let Joint { mean, covariance } = self.predict_joint(&more.x)?;
         laplace::sites(&*likelihood.density(), &rows, &mean, &covariance)
     }

@@ -136,7 +136,7 @@ impl IterativeCagp {
     /// As [`itergp()`], and [`Error::Usage`] for other likelihoods.
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
         let noise = self.known(scope, batch)?.spread.cast(scope.dtype()).squeeze_dim(1);
-        let residual = batch.y.clone() - self.priors[0].mean.at(scope, &batch.x)?;
+        let residual = self.priors[0].residuals(scope, batch)?;
         let system = System::new(&self.priors[0].kernel, scope, batch.x.clone(), noise, residual)?;
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }

@@ -93,15 +93,6 @@ pub struct CagpPosterior {
     pub(super) added: Option<Added>,
 }
 
-/// The numbers of a cell, which are computed if it is empty.
-fn once<T>(cell: &OnceLock<Arc<Vec<T>>>, of: impl FnOnce() -> Result<Vec<T>>) -> Result<&[T]> {
-    if let Some(known) = cell.get() {
-        return Ok(known);
-    }
-    let known = Arc::new(of()?);
-    Ok(cell.get_or_init(|| known))
-}
-
 /// Rows that are predicted at once.
 const CHUNK: usize = 1024;
 /// The most rows that are projected by dense actions one after another.
@@ -144,18 +135,19 @@ impl CagpPosterior {
 
     /// S as numbers.
     pub(super) fn numbers(&self) -> Result<&[Numbers<'static>]> {
-        let of = || self.actions.groups().iter().map(Numbers::of).collect();
-        once(&self.prepared.actions, of)
+        let of = || Ok(Arc::new(self.actions.groups().iter().map(Numbers::of).collect::<Result<_>>()?));
+        posterior::once(&self.prepared.actions, of).map(|known| &known[..])
     }
 
     /// S ṽ `[n]`: the weights of the covariances with the data.
     fn spread(&self, scope: &Scope) -> Result<&[f64]> {
         let weights = || scope.matrix(&self.small.weights, self.small.weights.len(), 1);
-        once(&self.prepared.spread, || to_f64(self.actions.times(&weights())?))
+        let of = || Ok(Arc::new(to_f64(self.actions.times(&weights())?)?));
+        posterior::once(&self.prepared.spread, of).map(|known| &known[..])
     }
 
     pub(super) fn train(&self, scope: &Scope) -> Tensor<2> {
-        scope.matrix(&self.data.x, self.data.n(), self.data.d)
+        scope.rows(&self.data.x, self.data.d)
     }
 
     /// The prior of the first latent function.
@@ -203,7 +195,7 @@ impl CagpPosterior {
         self.rows(x)?;
         let (scope, d) = (Scope::new(self.compute)?, self.data.d);
         for chunk in x.chunks(CHUNK * d) {
-            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let points = scope.rows(chunk, d);
             let [mut projected, mut means] = self.project(&scope, &points)?;
             let variances = self.of.priors.iter().map(|prior| to_f64(prior.kernel.diag(&scope, &points)?));
             let variances = repeated(variances.collect::<Result<_>>()?, self.of.functions.0);
@@ -267,7 +259,7 @@ impl Posterior for CagpPosterior {
         let (n, d, weights) = (self.data.n(), self.data.d, self.spread(&scope)?);
         let mut all = Vec::with_capacity(x.len() / d);
         for chunk in x.chunks(CHUNK * d) {
-            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let points = scope.rows(chunk, d);
             let shift = match self.few(&scope, &points)? {
                 Some(few) => few.chunks_exact(n).map(|k| dot(k, weights)).collect(),
                 None => {

@@ -8,7 +8,7 @@ use super::numbers::Small;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky};
 use crate::products::{BlockSparse, Covariance, Prepared, diagonal, of_rows, whole};
-use crate::scope::to_f64;
+use crate::scope::{joined, to_f64};
 use crate::solvers::Group;
 use crate::solvers::itergp::Basis;
 
@@ -69,27 +69,36 @@ pub(super) fn among(columns: Tensor<2>, latent: usize, latents: usize) -> Tensor
     joined((0..latents).map(|l| if l == latent { columns.clone() } else { zeros.clone() }).collect(), 1)
 }
 
-/// Joins tensors along a dimension.
-pub(super) fn joined(mut parts: Vec<Tensor<2>>, along: usize) -> Tensor<2> {
-    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
-}
-
 /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
 pub(super) fn gram(s: &Basis, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> {
     let gram = s.transposed_times_in(ks, wide)?;
     Ok((gram.clone() + gram.transpose()) * 0.5)
 }
 
-/// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`, and its lower factor.
-pub(super) fn noise(s: &Basis, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
-    if let Some(Group::Sparse { blocks, .. }) = s.single() {
-        let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
-        let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
-        return Ok(diagonal(s.transposed_times(&(values * spread.clone()))?));
+/// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`.
+pub(super) fn noise(s: &Basis, spread: &Tensor<2>) -> Result<Tensor<2>> {
+    if let Some([noise, _]) = noise_of_blocks(s, spread)? {
+        return Ok(noise);
     }
     let s = s.clone().into_dense()?.cast(spread.dtype());
-    let noise = s.clone().transpose().matmul(s * spread.clone());
+    Ok(s.clone().transpose().matmul(s * spread.clone()))
+}
+
+/// The same, and its lower factor.
+pub(super) fn factored_noise(s: &Basis, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
+    if let Some(both) = noise_of_blocks(s, spread)? {
+        return Ok(both);
+    }
+    let noise = noise(s, spread)?;
     Ok([noise.clone(), cholesky(noise, "SᵀW⁻¹S")?])
+}
+
+/// The same if actions are block-sparse: both are diagonal.
+fn noise_of_blocks(s: &Basis, spread: &Tensor<2>) -> Result<Option<[Tensor<2>; 2]>> {
+    let Some(Group::Sparse { blocks, .. }) = s.single() else { return Ok(None) };
+    let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
+    let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
+    Ok(Some(diagonal(s.transposed_times(&(values * spread.clone()))?)))
 }
 
 /// K S, in the form that suits the actions and the device.

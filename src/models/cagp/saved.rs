@@ -28,8 +28,6 @@ const NEAR: f64 = 1e-4;
 impl CagpPosterior {
     /// The arrays of this posterior.
     pub(super) fn arrays(&self) -> Result<SavedPosterior> {
-        let array =
-            |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
         let (n, i, latents) = (self.data.n(), self.small.weights.len(), self.of.functions.0);
         let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
         if self.grown || !matches!(self.actions.single(), Some(Group::Sparse { .. })) {
@@ -41,12 +39,9 @@ impl CagpPosterior {
             };
             saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, latents * i], data });
         }
-        let rest = [
-            (FACTOR, array(&self.small.factor.clone().lower(), &[i, i])),
-            (PROJECTED, array(&self.small.projected, &[i])),
-            (NORMS, array(&self.norms, &[i])),
-        ];
-        saved.arrays.extend(rest.map(|(name, array)| (name.into(), array)));
+        saved.put(FACTOR, &[i, i], self.small.factor.clone().lower());
+        saved.put(PROJECTED, &[i], &*self.small.projected);
+        saved.put(NORMS, &[i], &*self.norms);
         Ok(saved)
     }
 

@@ -72,8 +72,7 @@ impl CgGp {
 
     /// The linear system of observations, in a scope without gradients.
     fn system<'a>(&'a self, scope: &'a Scope, batch: &Batch) -> Result<System<'a>> {
-        let n = batch.y.dims()[0];
-        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
+        let noise = batch.noise(scope, &self.likelihood);
         let covariance = NoisyCovariance::new(&self.prior.kernel, scope, batch.x.clone(), noise.clone())?;
         let noise = to_f64(noise)?;
         let nugget = covariance.nugget()?;
@@ -81,7 +80,7 @@ impl CgGp {
         let enough = ENOUGH * diagonal.iter().copied().fold(f64::INFINITY, f64::min);
         let factor = pivoted_cholesky(&covariance, self.options.rank, enough)?;
         let preconditioner = Preconditioner::new(&factor.lower, &diagonal)?;
-        let residual = to_f64(batch.y.clone() - self.prior.mean.at(scope, &batch.x)?)?;
+        let residual = to_f64(self.prior.residuals(scope, batch)?)?;
         let white = nugget.iter().any(|w| *w > 0.0);
         Ok(System { covariance, factor, preconditioner, residual, white })
     }

@@ -10,7 +10,7 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::models::Model;
-use crate::scope::{Scope, to_f64};
+use crate::scope::Scope;
 use crate::solvers::cg::{Effort, cg};
 use crate::solvers::covariance::nugget;
 use crate::solvers::log_det::log_moment;
@@ -58,14 +58,8 @@ impl CgGp {
     /// not finite or not positive definite.
     pub fn estimate(&self, compute: Compute, batch: &Batch) -> Result<Estimate> {
         let scope = Scope::new(compute)?;
-        let [n, d] = batch.x.dims();
-        let batch = Batch {
-            x: scope.matrix(&to_f64(batch.x.clone())?, n, d),
-            y: scope.vector(&to_f64(batch.y.clone())?),
-            auxiliary: batch.auxiliary.as_ref().map(|values| Ok(scope.vector(&to_f64(values.clone())?))).transpose()?,
-            scale: batch.scale,
-        };
-        let system = self.system(&scope, &batch)?;
+        let rows = batch.rows()?;
+        let (n, system) = (rows.n(), self.system(&scope, &rows.batch(&scope))?);
         let (options, preconditioner) = (&self.options, &system.preconditioner);
         let white = options.probes.block(n, options.count.max(1), options.seed);
         let p = white.len() / n;
@@ -108,8 +102,8 @@ impl CgGp {
         let n = batch.y.dims()[0];
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
+        let residual = self.prior.residuals(scope, batch)?;
+        let noise = batch.noise(scope, &self.likelihood);
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
         let mut twice =
             (self.prior.covariance(scope, &batch.x).times(&right)? * left).sum() + (noise.clone() * rows).sum();

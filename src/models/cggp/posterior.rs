@@ -37,12 +37,11 @@ impl CgGp {
     /// As [`estimate`](Self::estimate).
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CgPosterior> {
         let scope = Scope::new(compute)?;
-        let batch = data.batch(&scope);
-        let system = self.system(&scope, &batch)?;
+        let system = self.system(&scope, &data.batch(&scope))?;
         let solver = &self.options.solver;
         let solution = cg(&system.covariance, Some(&system.preconditioner), &system.residual, solver)?;
         let solution = solution.converged("K̂⁻¹(y − m)", solver)?;
-        let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.auxiliary.as_ref()))?;
+        let noise = data.noise(&scope, &self.likelihood)?;
         let (effort, preconditioner) = (solution.effort(), system.preconditioner);
         Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, effort })
     }
@@ -72,7 +71,7 @@ impl CgPosterior {
         self.rows(x)?;
         for chunk in x.chunks(rows * d) {
             let (mean, cross) = self.means(&scope, chunk)?;
-            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let points = scope.rows(chunk, d);
             let prior = to_f64(self.model.prior.kernel.diag(&scope, &points)?)?;
             let solution = self.solve(&scope, &cross)?;
             effort = effort.and(solution.effort());
@@ -88,7 +87,7 @@ impl CgPosterior {
     /// Means at rows `x`, and k(X, x) `[n, rows]`.
     fn means(&self, scope: &Scope, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
         let (n, d) = (self.data.n(), self.data.d);
-        let points = scope.matrix(x, x.len() / d, d);
+        let points = scope.rows(x, d);
         let train = scope.matrix(&self.data.x, n, d);
         let cross = to_f64(self.model.prior.cross(scope, &train, &points).matrix()?)?;
         let mut mean = to_f64(self.model.prior.mean.at(scope, &points)?)?;
@@ -98,7 +97,7 @@ impl CgPosterior {
     }
 
     fn solve(&self, scope: &Scope, cross: &[f64]) -> Result<Solution> {
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let train = scope.rows(&self.data.x, self.data.d);
         let noise = scope.vector(&self.noise);
         let covariance = NoisyCovariance::new(&self.model.prior.kernel, scope, train, noise)?;
         let solver = &self.model.options.solver;

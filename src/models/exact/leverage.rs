@@ -113,7 +113,7 @@ fn slopes(
     // White noise in the kernel is the difference between a row with itself and with its twin.
     let twin = prior.cross(scope, &point.x, &point.x).matrix()?.squeeze_dim::<1>(1);
     let own = prior.kernel.diag(scope, &point.x)? - twin;
-    let noise = model.likelihood.variances(scope, 1, point.auxiliary.as_ref());
+    let noise = point.noise(scope, &model.likelihood);
     let fitted = others + (own + noise) * weight + prior.mean.at(scope, &point.x)?;
     Ok(scope.gradient(fitted, model)?.1)
 }

@@ -70,17 +70,16 @@ impl ExactGp {
     /// K + σ²I of rows.
     fn covariance(&self, compute: Compute, rows: &Observations) -> Result<Vec<f64>> {
         let (scope, n) = (Scope::new(compute)?, rows.n());
-        let batch = rows.batch(&scope);
-        let mut covariance = to_f64(self.prior.covariance(&scope, &batch.x).matrix()?)?;
-        let noise = to_f64(self.likelihood.variances(&scope, n, batch.auxiliary.as_ref()))?;
+        let x = scope.rows(&rows.x, rows.d);
+        let mut covariance = to_f64(self.prior.covariance(&scope, &x).matrix()?)?;
+        let noise = rows.noise(&scope, &self.likelihood)?;
         covariance.iter_mut().step_by(n + 1).zip(noise).for_each(|(diagonal, noise)| *diagonal += noise);
         Ok(covariance)
     }
 
     /// y − m of rows.
     fn residuals(&self, scope: &Scope, rows: &Observations) -> Result<Vec<f64>> {
-        let batch = rows.batch(scope);
-        to_f64(batch.y - self.prior.mean.at(scope, &batch.x)?)
+        to_f64(self.prior.residuals(scope, &rows.batch(scope))?)
     }
 }
 
@@ -91,9 +90,8 @@ impl Model for ExactGp {
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let n = batch.y.dims()[0];
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
+        let residual = self.prior.residuals(scope, batch)?;
+        let noise = batch.noise(scope, &self.likelihood);
         let covariance = self.prior.covariance(scope, &batch.x).matrix()?;
         match self.objective {
             ExactObjective::MarginalLikelihood => mvn_nll(covariance, noise, residual),

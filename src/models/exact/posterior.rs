@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use burn::tensor::Tensor;
 
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine, subtract_gram};
-use crate::model_file::{Array, ArrayData};
+use crate::model_file::Array;
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::leave_one_out::{Influence, LeaveOneOut};
@@ -74,7 +74,7 @@ impl ExactPosterior {
 
     fn crossed_by(&self, prior: &Prior, anchors: &Anchors, x: &[f64]) -> Result<Crossed> {
         let scope = Scope::new(self.compute)?;
-        let points = scope.matrix(x, x.len() / self.data.d, self.data.d);
+        let points = scope.rows(x, self.data.d);
         let (cross, mean) = self.means(&scope, prior, anchors, &points)?;
         Ok(Crossed { cross, mean, prior: to_f64(prior.kernel.diag(&scope, &points)?)? })
     }
@@ -93,7 +93,7 @@ impl ExactPosterior {
     /// Errors of the kernel.
     pub(in crate::models) fn cross_with(&self, rows: &Observations, anchors: &Anchors, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
-        let points = scope.matrix(x, x.len() / rows.d, rows.d);
+        let points = scope.rows(x, rows.d);
         cross(&scope, &self.model.prior, (anchors, rows), &points)
     }
 
@@ -133,12 +133,12 @@ impl ExactPosterior {
     /// over the factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the larger matrix is not positive
-    /// definite.
+    /// [`Shape`](crate::Error::Shape) when the columns differ,
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when the larger matrix is not positive definite.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let (scope, prior) = (Scope::new(self.compute)?, &self.model.prior);
-        let new = scope.matrix(&more.x, more.n(), more.d);
+        let new = scope.rows(&more.x, more.d);
         let cross = match self.anchors.cross(&prior.kernel, &scope, self.rows(), &new)? {
             Some(cross) => cross,
             None => to_f64(prior.cross(&scope, &new, &self.train(&scope)).matrix()?)?,
@@ -167,7 +167,7 @@ impl ExactPosterior {
     }
 
     fn train(&self, scope: &Scope) -> Tensor<2> {
-        scope.matrix(&self.data.x, self.data.n(), self.data.d)
+        scope.rows(&self.data.x, self.data.d)
     }
 
     /// Divides points into chunks that are predicted together.
@@ -212,7 +212,7 @@ fn cross(
 ) -> Result<Vec<f64>> {
     Ok(match anchors.cross(&prior.kernel, scope, (&rows.x, rows.d), points)? {
         Some(cross) => transposed(&cross, rows.n()),
-        None => to_f64(prior.cross(scope, &scope.matrix(&rows.x, rows.n(), rows.d), points).matrix()?)?,
+        None => to_f64(prior.cross(scope, &scope.rows(&rows.x, rows.d), points).matrix()?)?,
     })
 }
 
@@ -222,11 +222,8 @@ impl LeaveOneOut for ExactPosterior {
     }
 
     fn influence(&self) -> Result<Option<&Influence>> {
-        if self.influence.get().is_none() {
-            let found = influence::influence(&self.model, &self.data, &self.leave_one_out(), self.solved())?;
-            self.influence.get_or_init(|| found);
-        }
-        Ok(self.influence.get())
+        let of = || influence::influence(&self.model, &self.data, &self.leave_one_out(), self.solved());
+        posterior::once(&self.influence, of).map(Some)
     }
 
     /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times
@@ -240,10 +237,7 @@ impl LeaveOneOut for ExactPosterior {
 
 impl Exact for ExactPosterior {
     fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
-        let summands = self.model.prior.kernel.summands();
-        let count = summands.len();
-        let missing = || Error::Usage(format!("the kernel has {count} summands, there is no summand {index}"));
-        let summand = summands.into_iter().nth(index).ok_or_else(missing)?;
+        let summand = self.model.prior.kernel.summand(index)?;
         self.of(&summand.clone().into(), &Anchors::default(), x)
     }
 }
@@ -265,7 +259,7 @@ impl Posterior for ExactPosterior {
         let scope = Scope::new(self.compute)?;
         let mut all = Vec::with_capacity(x.len() / self.data.d);
         for chunk in self.chunks(x)? {
-            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let points = scope.rows(chunk, self.data.d);
             all.extend(self.means(&scope, &self.model.prior, &self.anchors, &points)?.1);
         }
         Ok(all)
@@ -290,8 +284,7 @@ impl Posterior for ExactPosterior {
         let mut saved = SavedPosterior::default();
         if factor {
             let packed = self.factor.packed();
-            let array = Array { shape: vec![packed.len()], data: ArrayData::F64(packed) };
-            saved.arrays.insert(FACTOR.into(), array);
+            saved.put(FACTOR, &[packed.len()], packed);
         }
         Ok(saved)
     }
@@ -338,8 +331,7 @@ impl Pathwise for ExactPosterior {
 
     fn corrections(&self, mut samples: Vec<f64>, normal: &mut dyn FnMut() -> f64) -> Result<Vec<f64>> {
         let (scope, n) = (Scope::new(self.compute)?.widened(), self.data.n());
-        let known = self.data.batch(&scope).auxiliary;
-        let noise = to_f64(self.model.likelihood.variances(&scope, n, known.as_ref()))?;
+        let noise = self.data.noise(&scope, &self.model.likelihood)?;
         let count = samples.len() / n;
         for (row, noise) in samples.chunks_exact_mut(count).zip(&noise) {
             row.iter_mut().for_each(|value| *value += noise.sqrt() * normal());

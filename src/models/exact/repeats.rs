@@ -85,7 +85,7 @@ impl Model for Averaged<'_> {
         let repeats = rows - self.counts.len() as f64;
         let prior = &self.model.prior;
         let noise = scope.value(&self.model.likelihood.noise);
-        let residual = batch.y.clone() - prior.mean.at(scope, &batch.x)?;
+        let residual = prior.residuals(scope, batch)?;
         let shares = noise.clone().expand([self.counts.len()]) / scope.vector(&self.counts);
         let means = mvn_nll(prior.covariance(scope, &batch.x).matrix()?, shares, residual)?;
         let logs = repeats * TAU.ln() + self.counts.iter().map(|count| count.ln()).sum::<f64>();

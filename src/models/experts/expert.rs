@@ -133,7 +133,7 @@ impl Expert {
     /// M⁻¹k(Z, x) with M = K_ZZ + K_ZX W K_XZ for sparse ones.
     pub(super) fn dependence(&self, scope: &Scope, prior: &Prior, points: &Tensor<2>) -> Result<Dependence> {
         let (data, t) = (self.data(), points.dims()[0]);
-        let x = scope.matrix(&data.x, data.n(), data.d);
+        let x = scope.rows(&data.x, data.d);
         let cross = to_f64(products::Cross::new(&prior.kernel, scope, &x, points).matrix()?)?;
         let weights = match self {
             Self::Exact(posterior) => {
@@ -162,7 +162,7 @@ impl Sparse {
         let t = whitened.len() / m;
         self.inner.solve(&mut whitened)?;
         solve::upper(view(self.posterior.lower(), m).transpose(), view_mut(&mut whitened, t));
-        let (x, z) = (scope.matrix(&data.x, data.n(), data.d), process.z(scope));
+        let (x, z) = (scope.rows(&data.x, data.d), process.z(scope));
         let cross = products::Cross::new(&process.prior.kernel, scope, &x, &z);
         let mut weights = to_f64(cross.times(&scope.matrix(&whitened, m, t))?)?;
         for (row, noise) in weights.chunks_mut(t).zip(data.noise(scope, &self.model.likelihood)?) {

@@ -282,8 +282,7 @@ impl GpModel for Experts {
             return Ok(None);
         }
         let scope = Scope::new(compute)?;
-        let places =
-            |rows: &Observations| scaled(&self.prior().kernel, &scope, &scope.matrix(&rows.x, rows.n(), rows.d));
+        let places = |rows: &Observations| scaled(&self.prior().kernel, &scope, &scope.rows(&rows.x, rows.d));
         let ((known, p), (new, _)) = (places(data)?, places(more)?);
         let mut owners = vec![0; data.n()];
         for (expert, rows) in self.parts().iter().enumerate() {

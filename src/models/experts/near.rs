@@ -89,7 +89,7 @@ pub(super) fn sample(experts: &Conditioned, expert: usize) -> Result<Observation
 fn correlations(experts: &Conditioned, sample: &Observations, x: &[f64]) -> Result<Vec<f64>> {
     let (kernel, scope) = (&experts.model().prior().kernel, Scope::new(experts.compute())?);
     let t = x.len() / sample.d;
-    let (rows, points) = (scope.matrix(&sample.x, sample.n(), sample.d), scope.matrix(x, t, sample.d));
+    let (rows, points) = (scope.rows(&sample.x, sample.d), scope.matrix(x, t, sample.d));
     let cross = to_f64(products::Cross::new(kernel, &scope, &rows, &points).matrix()?)?;
     let mut most = vec![f64::NEG_INFINITY; t];
     for (row, variance) in cross.chunks(t).zip(to_f64(kernel.diag(&scope, &rows)?)?) {

@@ -304,6 +304,8 @@ mod command {
     impl Offered for ExpertsOptions {
         const ABOUT: &'static str = "Exact or sparse experts on parts of the rows, trained together";
 
+        const EXAMPLE: Option<&'static str> = Some("cagey fit large.csv --model experts --experts 40 --partition tree");
+
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
@@ -321,10 +323,6 @@ mod command {
                 return Err(Error::Usage("--inducing is for sparse experts: add --local sgpr".into()));
             }
             Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation, training })
-        }
-
-        fn example() -> Option<&'static str> {
-            Some("cagey fit large.csv --model experts --experts 40 --partition tree")
         }
     }
 }

@@ -8,6 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use crate::arithmetic::ends;
 use crate::distributed::FileRows;
 use crate::distributed::parts::share;
 use crate::error::{Error, Result};
@@ -131,8 +132,7 @@ fn tree(data: &Observations, count: usize) -> Vec<Vec<usize>> {
         }
         let value = |row: usize, column: usize| data.x[row * data.d + column];
         let width = |column: usize| {
-            let sides = rows.iter().map(|&row| value(row, column));
-            let (low, high) = sides.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+            let (low, high) = ends(rows.iter().map(|&row| value(row, column)));
             high - low
         };
         let widths: Vec<f64> = (0..data.d).map(width).collect();
@@ -161,7 +161,7 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
 /// The index of the input column of this name.
 fn column(names: &[String], name: &str) -> Result<usize> {
     names.iter().position(|other| other == name).ok_or_else(|| {
-        let hint = hint(name, &names.iter().map(String::as_str).collect::<Vec<_>>(), "the input columns are");
+        let hint = hint(name, names, "the input columns are");
         let problem = format!("there is no input column `{name}` to make experts by; {hint}");
         Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}"))
     })

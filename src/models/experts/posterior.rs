@@ -8,7 +8,6 @@ use super::{Experts, terms};
 use crate::device::Compute;
 use crate::distributed::Data;
 use crate::error::{Error, Result};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
@@ -118,7 +117,7 @@ impl ExpertsPosterior {
     fn extend(&self, x: &[f64], all: &mut Marginals) -> Result<()> {
         let experts = &*self.experts;
         let (scope, d) = (Scope::new(experts.compute())?, experts.data().d());
-        let points = scope.matrix(x, x.len() / d, d);
+        let points = scope.rows(x, d);
         let prior = experts.model().prior();
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
         let variance = to_f64(prior.kernel.diag(&scope, &points)?)?;
@@ -203,10 +202,8 @@ impl Posterior for ExpertsPosterior {
         }
         let common: Vec<f64> = model.communication.iter().map(|row| *row as f64).collect();
         let mut saved = SavedPosterior::default();
-        for (name, values) in [(PARTS, owners), (COMMUNICATION, common)] {
-            let array = Array { shape: vec![values.len()], data: ArrayData::F64(values) };
-            saved.arrays.insert(name.into(), array);
-        }
+        saved.put(PARTS, &[n], owners);
+        saved.put(COMMUNICATION, &[common.len()], common);
         Ok(saved)
     }
 

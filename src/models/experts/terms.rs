@@ -106,7 +106,7 @@ fn deviations(experts: &Conditioned, means: &[Mean], x: &[f64]) -> Result<Vec<f6
 fn deviation(experts: &Conditioned, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
     let (kernel, d) = (&experts.model().prior().kernel, experts.data().d());
     let (scope, count) = (Scope::new(experts.compute())?.widened(), coefficients.len());
-    let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
+    let (points, centres) = (scope.rows(x, d), scope.matrix(centres, count, d));
     to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)
 }
 

@@ -137,8 +137,8 @@ impl Paths {
     }
 
     fn values_of(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-        let centres = scope.matrix(&self.centres, self.centres.len() / self.d, self.d);
-        let weights = scope.matrix(&self.weights, self.weights.len() / self.count, self.count);
+        let centres = scope.rows(&self.centres, self.d);
+        let weights = scope.rows(&self.weights, self.count);
         let shift = self.prior.cross(scope, x, &centres).times(&weights)?;
         Ok(self.of_prior(scope, x)? + shift + self.prior.mean.at(scope, x)?.unsqueeze_dim(1))
     }
@@ -155,7 +155,7 @@ impl Paths {
         let rows = (VALUES / self.functions.count()).max(1);
         let mut all = Vec::with_capacity(x.len() / self.d * self.count);
         for chunk in x.chunks(rows * self.d) {
-            all.extend(to_f64(of(&scope, &scope.matrix(chunk, chunk.len() / self.d, self.d))?)?);
+            all.extend(to_f64(of(&scope, &scope.rows(chunk, self.d))?)?);
         }
         Ok(all)
     }

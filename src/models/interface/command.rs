@@ -32,6 +32,15 @@ pub trait Offered: Kind {
     /// One line of help.
     const ABOUT: &'static str;
 
+    /// The message when the command chooses this approximation by default.
+    const INSTEAD_OF_EXACT: Option<&'static str> = None;
+
+    /// Whether training takes minibatches, so that rows may stay in a file.
+    const TAKES_MINIBATCHES: bool = false;
+
+    /// A line of the command as an example, if one is needed.
+    const EXAMPLE: Option<&'static str> = None;
+
     /// The arguments for its options. Arguments that several kinds share are declared once: [`InducingArguments`],
     /// [`BatchArguments`].
     type Arguments: Args;
@@ -45,21 +54,6 @@ pub trait Offered: Kind {
     /// Whether it is the default for a likelihood, given by its text, and so many rows. Of several the first counts.
     fn is_usual(_likelihood: &str, _rows: usize) -> bool {
         false
-    }
-
-    /// The message when the command chooses this approximation by default.
-    fn instead_of_exact() -> Option<&'static str> {
-        None
-    }
-
-    /// Whether training takes minibatches, so that rows may stay in a file.
-    fn takes_minibatches() -> bool {
-        false
-    }
-
-    /// A line of the command as an example, if one is needed.
-    fn example() -> Option<&'static str> {
-        None
     }
 }
 
@@ -85,9 +79,9 @@ impl Command {
     pub fn of<K: Offered>() -> Self {
         Self {
             about: K::ABOUT,
-            instead_of_exact: K::instead_of_exact(),
-            takes_minibatches: K::takes_minibatches(),
-            example: K::example(),
+            instead_of_exact: K::INSTEAD_OF_EXACT,
+            takes_minibatches: K::TAKES_MINIBATCHES,
+            example: K::EXAMPLE,
             is_usual: K::is_usual,
             arguments: K::Arguments::augment_args,
             options: |matches, given| {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::LabelRegression;
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior, SavedPosterior, several};
 use crate::scope::{Scope, to_f64};
@@ -69,11 +68,11 @@ impl Posterior for LabelPosterior {
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
         posterior::rows(x, self.data.d)?;
         let (scope, latents) = (Scope::new(self.compute)?, self.levels.len());
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let train = scope.rows(&self.data.x, self.data.d);
         let weights = scope.matrix(&self.weights, self.data.n(), latents);
         let (mut all, scale) = (vec![Marginals::default(); latents], self.scale());
         for chunk in x.chunks(CHUNK * self.data.d) {
-            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let points = scope.rows(chunk, self.data.d);
             let means = to_f64(self.model.prior.cross(&scope, &points, &train).times(&weights)?)?;
             for row in means.chunks_exact(latents) {
                 for ((own, mean), level) in all.iter_mut().zip(row).zip(&self.levels) {
@@ -111,10 +110,9 @@ impl Posterior for LabelPosterior {
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let (n, latents) = (self.data.n(), self.levels.len());
-        let array = |name: &str, shape: Vec<usize>, values: &[f64]| {
-            (name.to_string(), Array { shape, data: ArrayData::F64(values.into()) })
-        };
-        let arrays = [array(WEIGHTS, vec![n, latents], &self.weights), array(LEVELS, vec![latents], &self.levels)];
-        Ok(SavedPosterior { arrays: arrays.into(), solve: None })
+        let mut saved = SavedPosterior::default();
+        saved.put(WEIGHTS, &[n, latents], &*self.weights);
+        saved.put(LEVELS, &[latents], &*self.levels);
+        Ok(saved)
     }
 }

@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::system::{Gram, System, scale};
+use super::system::{Gram, System};
 use crate::linalg::dense::{product, transpose, view, view_mut};
+use crate::solvers::blocks::scale;
 use crate::threads;
 
 /// `Σ = K − K C K`, from one inverse.

@@ -45,7 +45,7 @@ use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
-use crate::scope::{Scope, to_f64};
+use crate::scope::{Scope, joined, to_f64};
 use evidence::Evidence;
 use mode::Task;
 use system::Gram;
@@ -88,8 +88,7 @@ impl LaplaceGp {
         let scope = Scope::new(compute)?;
         let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
         let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
-        let rows: Vec<Row> = targets.rows(self.likelihood.auxiliary()).collect();
+        let rows: Vec<Row> = data.targets().rows(self.likelihood.auxiliary()).collect();
         let density = self.likelihood.density();
         find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
     }
@@ -98,7 +97,7 @@ impl LaplaceGp {
     fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<1>)> {
         let covariances = self.priors.iter().map(|prior| prior.covariance(scope, x).matrix_wide());
         let means = self.priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
-        Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
+        Ok((joined(covariances.collect::<Result<_>>()?, 0), joined(means.collect::<Result<_>>()?, 0)))
     }
 }
 
@@ -116,7 +115,7 @@ pub(in crate::models) fn own_parameters(likelihood: &dyn Likelihood, scope: &Sco
     let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
     let count = own.iter().map(|own| own.dims()[0]).sum();
     let none = || Tensor::zeros([1], (scope.device(), scope.wide()));
-    (if own.is_empty() { none() } else { joined(own) }, count)
+    (if own.is_empty() { none() } else { joined(own, 0) }, count)
 }
 
 /// The sites of rows whose latent values have the prior N(means, covariances `[n, n]`), at the mode of their posterior:
@@ -158,11 +157,6 @@ pub(in crate::models) fn without_sites(
 
 /// The least curvature of a site.
 const FLATTEST: f64 = 1e-12;
-
-/// Joins tensors along the first dimension.
-fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
-    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
-}
 
 impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {

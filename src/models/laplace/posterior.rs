@@ -10,7 +10,6 @@ use super::system::System;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::dense::columns::{combine, subtract_gram};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::{self, Correlated, Joint, Marginals, Posterior, SavedPosterior, several};
 use crate::scope::{Scope, to_f64};
@@ -108,7 +107,7 @@ impl LaplacePosterior {
 
     /// k(X, points) `[n, rows]` of each prior, and the means `[L][rows]`.
     fn crossed(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let train = scope.rows(&self.data.x, self.data.d);
         let (mut crosses, mut levels) = (Vec::new(), Vec::new());
         for prior in &self.model.priors {
             crosses.push(to_f64(prior.cross(scope, &train, points).matrix_wide()?)?);
@@ -206,9 +205,9 @@ impl Posterior for LaplacePosterior {
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
-        let shape = vec![self.latents(), self.data.n()];
-        let array = |values: &[f64]| Array { shape: shape.clone(), data: ArrayData::F64(values.to_vec()) };
-        let arrays = [(MODE, array(&self.f)), (WEIGHTS, array(&self.weights))];
-        Ok(SavedPosterior { arrays: arrays.map(|(name, array)| (name.into(), array)).into(), solve: None })
+        let (shape, mut saved) = ([self.latents(), self.data.n()], SavedPosterior::default());
+        saved.put(MODE, &shape, &*self.f);
+        saved.put(WEIGHTS, &shape, &*self.weights);
+        Ok(saved)
     }
 }

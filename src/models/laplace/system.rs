@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::{column_squares, combine};
 use crate::linalg::dense::{product, transpose, view, view_mut};
-use crate::solvers::blocks::{dots, scale_rows};
+use crate::solvers::blocks::{dots, scale, scale_rows};
 
 /// The least root of a curvature. Formulas divide by roots, and a product of two is a number still.
 const LEAST: f64 = 1e-100;
@@ -178,12 +178,5 @@ impl System {
             }
         }
         Ok(blocks)
-    }
-}
-
-/// `diag(rows) A diag(columns)` of a row-major `A`.
-pub(super) fn scale(a: &mut [f64], rows: &[f64], columns: &[f64]) {
-    for (row, r) in a.chunks_exact_mut(columns.len()).zip(rows) {
-        row.iter_mut().zip(columns).for_each(|(x, c)| *x *= r * c);
     }
 }

@@ -77,7 +77,7 @@ impl NearestGp {
     /// Rows where distances are measured, and the number of their columns.
     fn places(&self, compute: Compute, x: &[f64], d: usize) -> Result<(Vec<f64>, usize)> {
         let scope = Scope::new(compute)?;
-        scaled(&self.prior.kernel, &scope, &scope.matrix(x, x.len() / d, d))
+        scaled(&self.prior.kernel, &scope, &scope.rows(x, d))
     }
 
     /// The neighbours of some rows among all others.
@@ -101,8 +101,8 @@ impl NearestGp {
             return Ok([(); 2].map(|()| Tensor::zeros([b], (scope.device(), scope.wide()))));
         }
         let rows = near.rows.batch(scope);
-        let residuals = rows.y.clone() - self.prior.mean.at(scope, &rows.x)?;
-        let noise = self.likelihood.variances(scope, near.rows.n(), rows.auxiliary.as_ref());
+        let residuals = self.prior.residuals(scope, &rows)?;
+        let noise = rows.noise(scope, &self.likelihood);
         let packed = products::Cross::new(&self.prior.kernel, scope, &rows.x, x);
         let packed = packed.conditional(residuals, noise, near.of.clone())?;
         Ok([packed.clone().narrow(0, 0, b), packed.narrow(0, b, b)])
@@ -114,7 +114,7 @@ impl NearestGp {
         let prior = self.prior.covariance(scope, &batch.x).diagonal_wide()?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let mean = self.prior.mean.at(scope, &batch.x)? + shift.cast(scope.dtype());
-        let noise = self.likelihood.variances(scope, batch.y.dims()[0], batch.auxiliary.as_ref());
+        let noise = batch.noise(scope, &self.likelihood);
         let variance = (prior + change).max_pair(floor).cast(scope.dtype()) + noise;
         let squares = (batch.y.clone() - mean).powi_scalar(2) / variance.clone();
         Ok((squares + (variance * TAU).log()).sum() * (0.5 * batch.scale))

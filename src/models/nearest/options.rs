@@ -88,6 +88,8 @@ mod command {
     impl Offered for NearestOptions {
         const ABOUT: &'static str = "Each row from its nearest rows: any number of rows, all their detail";
 
+        const INSTEAD_OF_EXACT: Option<&'static str> = Some("a model of nearest rows");
+
         type Arguments = Arguments;
 
         fn from_arguments(Arguments { neighbors, batch }: Arguments, _given: &Given) -> Result<Self> {
@@ -99,10 +101,6 @@ mod command {
 
         fn is_usual(likelihood: &str, rows: usize) -> bool {
             likelihood.starts_with("gaussian") && rows <= ROWS
-        }
-
-        fn instead_of_exact() -> Option<&'static str> {
-            Some("a model of nearest rows")
         }
     }
 }

@@ -61,7 +61,7 @@ impl Posterior for NearestPosterior {
         for chunk in x.chunks(rows * self.data.d) {
             let scope = Scope::new(self.compute)?;
             let near = Near::new(&self.data, self.nearest(chunk, count)?)?;
-            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let points = scope.rows(chunk, self.data.d);
             let prior = to_f64(model.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let level = to_f64(model.prior.mean.at(&scope, &points)?)?;
             let [shift, change] = model.changes(&scope, &points, &near)?.map(to_f64);
@@ -100,7 +100,7 @@ impl Posterior for NearestPosterior {
         };
         let (scope, n) = (Scope::new(self.compute)?, self.data.n());
         let batch = self.data.batch(&scope);
-        let residuals = to_f64(batch.y.clone() - prior.mean.at(&scope, &batch.x)?)?;
+        let residuals = to_f64(prior.residuals(&scope, &batch)?)?;
         let noise = self.data.noise(&scope, likelihood)?;
         let mut arrays = BTreeMap::new();
         let mut keep = |name: &str, values: Vec<f64>| serving::keep(&mut arrays, name, values);

@@ -45,16 +45,10 @@ pub(in crate::models) struct Moments {
     pub(in crate::models) rest: Tensor<1>,
 }
 
-fn moments(
-    Prior { kernel, mean }: &Prior,
-    likelihood: &Gaussian,
-    z: &Tensor<2>,
-    scope: &Scope,
-    batch: &Batch,
-) -> Result<Moments> {
-    let n = batch.y.dims()[0];
-    let noise = likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
-    let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
+fn moments(prior: &Prior, likelihood: &Gaussian, z: &Tensor<2>, scope: &Scope, batch: &Batch) -> Result<Moments> {
+    let kernel = &prior.kernel;
+    let noise = batch.noise(&scope.widened(), likelihood);
+    let residual = prior.residuals(scope, batch)?.cast(scope.wide());
     let s = noise.clone().sqrt().recip();
     let t = residual * s.clone();
     let (square, projected) = products::Cross::new(kernel, scope, z, &batch.x).moments(&s, &t)?;

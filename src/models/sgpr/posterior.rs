@@ -7,7 +7,6 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Collapsed, Factor};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::functions::{Located, Pathwise};
 use crate::models::leave_one_out::LeaveOneOut;
@@ -93,7 +92,7 @@ impl SgprPosterior {
 impl LeaveOneOut for SgprPosterior {
     fn left_out(&self, data: &Observations) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
-        let noise = to_f64(self.model.likelihood.variances(&scope, data.n(), data.batch(&scope).auxiliary.as_ref()))?;
+        let noise = data.noise(&scope, &self.model.likelihood)?;
         let (Marginals { mean, variance, floored }, uncertain) = self.whitened.predict_with_uncertain(&data.x)?;
         let mut all = Marginals { mean: Vec::new(), variance: Vec::new(), floored };
         for (i, (mean, total)) in mean.iter().zip(&variance).enumerate() {
@@ -145,10 +144,8 @@ impl Posterior for SgprPosterior {
         let (m, d) = (self.projected.len(), self.model.process.d());
         // Sums that take no more room than the rows replace a pass over these.
         if factor || self.rows.is_some_and(|rows| m * m <= rows * d) {
-            let array =
-                |values: &[f64], shape: &[usize]| Array { shape: shape.into(), data: ArrayData::F64(values.into()) };
-            saved.arrays.insert(SQUARE.into(), array(&self.square, &[m, m]));
-            saved.arrays.insert(PROJECTED.into(), array(&self.projected, &[m]));
+            saved.put(SQUARE, &[m, m], &*self.square);
+            saved.put(PROJECTED, &[m], &*self.projected);
         }
         Ok(saved)
     }

@@ -244,7 +244,7 @@ impl WhitenedPosterior {
     /// The rows of a chunk, and their prior variances.
     fn points(&self, x: &[f64]) -> Result<(Scope, Tensor<2>, Vec<f64>)> {
         let scope = Scope::new(self.compute)?;
-        let points = scope.matrix(x, x.len() / self.d, self.d);
+        let points = scope.rows(x, self.d);
         let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
         Ok((scope, points, prior))
     }
@@ -350,7 +350,7 @@ impl Posterior for WhitenedPosterior {
         let weights = self.weights();
         let part = |chunk: &[f64]| {
             let scope = Scope::new(self.compute)?;
-            let points = scope.matrix(chunk, chunk.len() / self.d, self.d);
+            let points = scope.rows(chunk, self.d);
             self.means(&scope, &points, &self.cross(&scope, &points)?, &weights)
         };
         Ok(threads::map(x.par_chunks(CHUNK * self.d), part).into_iter().collect::<Result<Vec<_>>>()?.concat())

@@ -38,7 +38,7 @@ impl Basis {
         let (grids, domain) = (model.grids(), model.domain());
         let (d, scope) = (grids.d, Scope::new(compute)?);
         let lower = |own: Vec<f64>| {
-            let z = scope.matrix(&own, own.len() / d, d);
+            let z = scope.rows(&own, d);
             let gram = to_f64(Covariance::new(&model.prior.kernel, &scope, &z).matrix_wide()?)?;
             Ok(Factor::new(gram, "k(Ω_l, Ω_l) of a partial grid")?.lower())
         };
@@ -98,7 +98,7 @@ impl Basis {
     }
 
     pub fn tensor(&self, scope: &Scope, x: &[f64]) -> Tensor<2> {
-        scope.matrix(x, x.len() / self.d, self.d)
+        scope.rows(x, self.d)
     }
 
     /// The number of rows in a panel.
@@ -145,7 +145,7 @@ impl Rows {
         }
         let scope = Scope::new(basis.compute)?;
         let batch = data.batch(&scope);
-        let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
+        let noise = to_f64(batch.noise(&scope.widened(), &model.likelihood))?;
         let mean = to_f64(model.prior.mean.at(&scope, &batch.x)?)?;
         let roots: Vec<f64> = noise.iter().map(|noise| 1.0 / noise.sqrt()).collect();
         let targets = data.y.iter().zip(mean).zip(&roots).map(|((y, mean), root)| (y - mean) * root).collect();

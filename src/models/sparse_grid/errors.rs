@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::{scale, scale_rows};
 
 /// H = A (W^½ K W^½ + I) Aᵀ `[total, total]`: n² (total + 1) operations, memory of two panels of rows.
 pub(super) fn products_of_rows(basis: &Basis, rows: &Rows) -> Result<Vec<f64>> {
@@ -61,7 +62,7 @@ pub(super) fn with_rows(basis: &Basis, rows: &Rows, x: &[f64]) -> Result<Vec<f64
     for panel in rows.panels(basis) {
         let a = rows.features(basis, &panel)?;
         let mut k = covariance(basis, &scope, rows.x(&panel), &points, false)?;
-        scale(&mut k, &rows.roots[panel.clone()], &vec![1.0; t]);
+        scale_rows(&mut k, &rows.roots[panel.clone()]);
         product::add(view_mut(&mut sums, t), view(&a, panel.len()), view(&k, t), 1.0);
     }
     Ok(sums)
@@ -73,11 +74,5 @@ fn covariance(basis: &Basis, scope: &Scope, x: &[f64], others: &Tensor<2>, same:
     match same {
         true => to_f64(Covariance::new(kernel, scope, others).matrix_wide()?),
         false => to_f64(Cross::new(kernel, scope, &basis.tensor(scope, x), others).matrix_wide()?),
-    }
-}
-
-fn scale(k: &mut [f64], rows: &[f64], columns: &[f64]) {
-    for (k, row) in k.chunks_exact_mut(columns.len().max(1)).zip(rows) {
-        k.iter_mut().zip(columns).for_each(|(k, column)| *k *= row * column);
     }
 }

@@ -101,6 +101,8 @@ mod command {
     impl Offered for SparseGridOptions {
         const ABOUT: &'static str = "Sparse, with inducing inputs on a sparse grid over up to 5 columns";
 
+        const EXAMPLE: Option<&'static str> = Some("cagey fit surface.csv --model sparse-grid --level 5");
+
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
@@ -108,10 +110,6 @@ mod command {
             let usual = Self::default();
             let (level, combination) = (level.unwrap_or(usual.level), combination.unwrap_or(usual.combination));
             Ok(Self { level, combination })
-        }
-
-        fn example() -> Option<&'static str> {
-            Some("cagey fit surface.csv --model sparse-grid --level 5")
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::dense::columns::combine;
 use crate::linalg::dense::{product, transpose, view, view_mut};
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::experts::aggregation::{Form, WeightSystem, Weights};
 use crate::models::posterior::{self, InducingPart, Joint, Marginals, Posterior, SavedPosterior};
@@ -275,16 +274,13 @@ impl Posterior for SparseGridPosterior {
         if !factor {
             return Ok(saved);
         }
-        let mut keep = |name: &str, values: Vec<f64>, shape: Vec<usize>| {
-            saved.arrays.insert(name.into(), Array { shape, data: ArrayData::F64(values) });
-        };
         let sums: Vec<f64> =
             self.parts.iter().flat_map(|part| part.square.iter().chain(&part.projected)).copied().collect();
         let (b, length, total) = (self.parts.len(), sums.len(), self.basis.total());
-        keep(SUMS, sums, vec![length]);
-        keep(MATRIX, self.system.sums.products.clone(), vec![b, b]);
-        keep(MOMENTS, self.system.sums.moments.clone(), vec![b]);
-        keep(ERRORS, self.errors()?.to_vec(), vec![total, total]);
+        saved.put(SUMS, &[length], sums);
+        saved.put(MATRIX, &[b, b], &*self.system.sums.products);
+        saved.put(MOMENTS, &[b], &*self.system.sums.moments);
+        saved.put(ERRORS, &[total, total], self.errors()?);
         Ok(saved)
     }
 

@@ -11,7 +11,7 @@ use super::sites::Task;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::{Gaussian, Likelihood, Row, Targets};
+use crate::likelihoods::{Gaussian, Likelihood, Row};
 use crate::linalg::host::apply3;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::laplace::{own_parameters, rows_of, without_sites};
@@ -73,8 +73,7 @@ impl StateSpaceLaplaceGp {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
         let mean = to_f64(self.prior.mean.at(&scope, &batch.x)?)?;
-        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
-        let rows: Vec<Row> = targets.rows(self.likelihood.auxiliary()).collect();
+        let rows: Vec<Row> = data.targets().rows(self.likelihood.auxiliary()).collect();
         let density = self.likelihood.density();
         let (axes, blocks) = Program::blocks(&self.prior.kernel, data.d)?;
         let times = axes.times(&to_f64(batch.x)?);

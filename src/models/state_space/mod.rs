@@ -96,10 +96,9 @@ fn values(prior: &Prior, scope: &Scope) -> Tensor<1> {
 impl Model for StateSpaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let [n, d] = batch.x.dims();
-        let program = Program::of(&self.prior.kernel, d)?;
-        let residual = (batch.y.clone() - self.prior.mean.at(scope, &batch.x)?).cast(scope.wide());
-        let noise = self.likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
+        let program = Program::of(&self.prior.kernel, batch.x.dims()[1])?;
+        let residual = self.prior.residuals(scope, batch)?.cast(scope.wide());
+        let noise = batch.noise(&scope.widened(), &self.likelihood);
         let times = program.axes.times(&to_f64(batch.x.clone())?);
         let density = Density { program, times };
         Ok(apply3(density, values(&self.prior, scope), noise, residual)?.cast(scope.dtype()))

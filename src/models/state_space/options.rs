@@ -56,17 +56,15 @@ mod command {
         const ABOUT: &'static str = "Without approximation over one input column, such as time, or about the mode for \
              counts and classes: time grows with the rows";
 
+        const EXAMPLE: Option<&'static str> = Some(
+            "cagey fit series.csv --dates --model state-space \
+                 --kernel \"wiener(order=2) + periodic(period=365.25) * wiener\"",
+        );
+
         type Arguments = NoArguments;
 
         fn from_arguments(_arguments: NoArguments, _given: &Given) -> Result<Self> {
             Ok(Self {})
-        }
-
-        fn example() -> Option<&'static str> {
-            Some(
-                "cagey fit series.csv --dates --model state-space \
-                 --kernel \"wiener(order=2) + periodic(period=365.25) * wiener\"",
-            )
         }
     }
 }

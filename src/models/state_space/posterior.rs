@@ -7,7 +7,7 @@ use super::chain::{Pass, Visit};
 use super::program::{Blocks, Program};
 use super::rows::{Axes, Rows};
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective, changes_little};
@@ -65,7 +65,7 @@ impl StateSpacePosterior {
     /// series, begin anew.
     ///
     /// # Errors
-    /// As [`StateSpaceGp::posterior`]; [`Error::Shape`] when the columns differ.
+    /// As [`StateSpaceGp::posterior`]; [`Shape`](crate::Error::Shape) when the columns differ.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let new = sorted(&self.model, self.compute, (self.axes, &self.blocks), more)?;
@@ -87,7 +87,7 @@ impl StateSpacePosterior {
     /// Prior means at times.
     fn means(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
-        to_f64(self.model.prior.mean.at(&scope, &scope.matrix(x, x.len() / self.axes.d, self.axes.d))?)
+        to_f64(self.model.prior.mean.at(&scope, &scope.rows(x, self.axes.d))?)
     }
 
     /// Mean and variance of the blocks of a summand of the kernel, or of all, at times; without the prior mean.
@@ -167,8 +167,8 @@ fn sorted(
     let scope = Scope::new(compute)?;
     let batch = data.batch(&scope);
     let white = blocks.noise();
-    let noise = to_f64(model.likelihood.variances(&scope.widened(), data.n(), batch.auxiliary.as_ref()))?;
-    let residual = to_f64(batch.y.clone() - model.prior.mean.at(&scope, &batch.x)?)?;
+    let noise = to_f64(batch.noise(&scope.widened(), &model.likelihood))?;
+    let residual = to_f64(model.prior.residuals(&scope, &batch)?)?;
     Ok(Rows::new(axes.times(&to_f64(batch.x)?), residual, noise.into_iter().map(|noise| noise + white).collect()))
 }
 
@@ -210,19 +210,16 @@ impl LeaveOneOut for StateSpacePosterior {
 
     /// That of the exact model, which is needed for few rows only.
     fn influence(&self) -> Result<Option<&Influence>> {
-        if self.influence.get().is_none() {
-            let found = match changes_little(self.data.n(), self.model.free_raw().len()) {
-                true => Influence::default(),
-                false => {
-                    let StateSpaceGp { prior, likelihood } = self.model.clone();
-                    let exact = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
-                    let exact = exact.posterior(self.compute, self.data.clone())?;
-                    exact.influence()?.cloned().unwrap_or_default()
-                }
-            };
-            self.influence.get_or_init(|| found);
-        }
-        Ok(self.influence.get())
+        let of = || {
+            if changes_little(self.data.n(), self.model.free_raw().len()) {
+                return Ok(Influence::default());
+            }
+            let StateSpaceGp { prior, likelihood } = self.model.clone();
+            let exact = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
+            let exact = exact.posterior(self.compute, self.data.clone())?;
+            Ok(exact.influence()?.cloned().unwrap_or_default())
+        };
+        posterior::once(&self.influence, of).map(Some)
     }
 
     /// Standardised residuals are D^-½L⁻ᵀ times normal numbers, as those of the exact model.
@@ -235,10 +232,7 @@ impl LeaveOneOut for StateSpacePosterior {
 
 impl Exact for StateSpacePosterior {
     fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
-        let count = self.model.prior.kernel.summands().len();
-        if index >= count {
-            return Err(Error::Usage(format!("the kernel has {count} summands, there is no summand {index}")));
-        }
+        self.model.prior.kernel.summand(index)?;
         posterior::rows(x, self.axes.d)?;
         self.smoothed(x, Some(index))
     }

@@ -8,8 +8,8 @@ use super::on_device;
 use super::{Covariances, Svgp, matrices};
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::likelihoods::Likelihood;
 use crate::likelihoods::expected::RowDensities;
-use crate::likelihoods::{Likelihood, Targets};
 use crate::linalg::dense::{inverse, product, transpose, view, view_mut};
 use crate::linalg::{Factor, cholesky, solve_lower};
 use crate::models::minibatch::{NaturalSums, SumOverRows};
@@ -49,7 +49,7 @@ impl Svgp {
     /// [`Error::Usage`] for diagonal covariances of q, [`Error::Shape`] for other columns,
     /// [`Error::Data`] for targets that the likelihood does not take; what factorisations report.
     pub fn updated(&self, compute: Compute, more: &Observations) -> Result<Self> {
-        self.likelihood.check(Targets { y: &more.y, auxiliary: more.auxiliary.as_deref() }, None)?;
+        self.likelihood.check(more.targets(), None)?;
         let mut model = self.clone();
         let added = model.processes.iter_mut().map(|process| process.extend(&more.x, more.d));
         let added = added.collect::<Result<Vec<_>>>()?;

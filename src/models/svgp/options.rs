@@ -96,6 +96,10 @@ mod command {
     impl Offered for SvgpOptions {
         const ABOUT: &'static str = "Sparse and variational: minibatches, any likelihood";
 
+        const INSTEAD_OF_EXACT: Option<&'static str> = Some("a variational one on minibatches");
+
+        const TAKES_MINIBATCHES: bool = true;
+
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
@@ -111,14 +115,6 @@ mod command {
         }
 
         fn is_usual(_likelihood: &str, _rows: usize) -> bool {
-            true
-        }
-
-        fn instead_of_exact() -> Option<&'static str> {
-            Some("a variational one on minibatches")
-        }
-
-        fn takes_minibatches() -> bool {
             true
         }
     }

@@ -137,7 +137,7 @@ impl Swsgp {
         let d = self.process.d();
         rows(x, d)?;
         check(self.neighbours, self.process.len())?;
-        let points = scope.matrix(x, x.len() / d, d);
+        let points = scope.rows(x, d);
         let of = |x: &Tensor<2>| neighbours::scaled(&self.process.prior.kernel, &scope, x);
         let ((points, p), (z, _)) = (of(&points)?, of(&self.process.z(&scope))?);
         Ok(nearest(&points, &z, p, self.neighbours))

@@ -170,6 +170,8 @@ mod command {
     impl Offered for SwsgpOptions {
         const ABOUT: &'static str = "Sparse within sparse: each row sees its nearest inducing inputs only";
 
+        const TAKES_MINIBATCHES: bool = true;
+
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
@@ -187,10 +189,6 @@ mod command {
             let natural = plain.sees_all(count.min(given.rows)) && covariance == Covariance::Full && !given.lbfgs;
             let batches = Minibatches { natural: natural.then_some(0.1), ..plain.batches.clone() };
             Ok(Self { batches, ..plain })
-        }
-
-        fn takes_minibatches() -> bool {
-            true
         }
     }
 }

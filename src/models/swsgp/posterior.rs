@@ -39,7 +39,7 @@ impl Posterior for SwsgpPosterior {
         for chunk in x.chunks(rows * d) {
             // Rows see few of the inducing values, whatever their number: only these become tensors.
             let (union, neighbours) = neighbours::union(&model.neighbours(self.compute, chunk)?);
-            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let points = scope.rows(chunk, d);
             let found = model.marginals(&scope, &points, model.of(&scope, &union), neighbours.into())?;
             let prior = to_f64(process.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let level = to_f64(process.prior.mean.at(&scope, &points)?)?;

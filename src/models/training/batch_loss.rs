@@ -7,7 +7,6 @@ use super::fit::{add_priors, evaluate_for, groups, put_raw};
 use crate::device::Compute;
 use crate::distributed::{Drawn, Question, Spread};
 use crate::error::{Error, Result};
-use crate::likelihoods::Targets;
 use crate::models::Held;
 use crate::scope::{Scope, scalar};
 use crate::train::{Evaluation, Group, Objective, Step};
@@ -193,7 +192,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         let own = self.source.spread.map_or(rows, |spread| spread.own(rows));
         let part = self.source.data.gather(own)?;
         let numbers: Vec<usize> = own.iter().map(|row| row + 1).collect();
-        self.model.likelihood().check(Targets { y: &part.y, auxiliary: part.auxiliary.as_deref() }, Some(&numbers))?;
+        self.model.likelihood().check(part.targets(), Some(&numbers))?;
         Ok(Drawn { numbers: rows.to_vec(), rows: part, scale: self.steps_per_epoch() as f64 })
     }
 }

@@ -1,7 +1,7 @@
 //! Initial values of likelihoods and of the means of latent functions.
 
 use crate::error::Result;
-use crate::likelihoods::{Likelihood, Targets};
+use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::gp_model::UserUnits;
@@ -16,8 +16,7 @@ pub fn start<'a>(
     units: &UserUnits,
 ) {
     likelihood.set_units(units.target_sd);
-    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
-    for (mean, level) in means.zip(likelihood.initialise(targets)) {
+    for (mean, level) in means.zip(likelihood.initialise(data.targets())) {
         if let Mean::Constant(constant) | Mean::Linear { constant, .. } = mean {
             constant.put_internal(&[level]);
         }

@@ -8,6 +8,8 @@ mod real;
 #[doc(hidden)]
 pub mod special;
 
+use std::borrow::Borrow;
+
 pub use jet::Jet;
 pub use real::Real;
 
@@ -58,6 +60,13 @@ pub trait Arithmetic: Clone {
         }
         result
     }
+}
+
+/// The least and the greatest of numbers; of none, ∞ and −∞.
+#[doc(hidden)]
+pub fn ends(numbers: impl IntoIterator<Item = impl Borrow<f64>>) -> (f64, f64) {
+    let numbers = numbers.into_iter().map(|number| *number.borrow());
+    numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| (low.min(number), high.max(number)))
 }
 
 /// Squared distances below this count as zero: see [`Arithmetic::safe_sqrt`].

@@ -11,7 +11,7 @@ pub mod links;
 mod nameless;
 
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
@@ -38,6 +38,15 @@ pub fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<
     // Renaming before the bytes are on disk could leave an empty file behind after a power failure.
     draft.file.sync_all().map_err(io)?;
     draft.finish(&target).map(|file| (file, written)).map_err(io)
+}
+
+/// [`write_atomically`] for a file whose bytes are known.
+///
+/// # Errors
+/// As [`write_atomically`].
+#[doc(hidden)]
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomically(path, |file| file.write_all(bytes).map_err(|source| Error::io(path, &source))).map(drop)
 }
 
 /// The mode of a new file, if the system has modes.

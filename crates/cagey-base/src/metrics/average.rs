@@ -1,6 +1,7 @@
 //! Weighted averages of predictive distributions: p(y) = Σ w p(y) of several predictions of one target.
 
 use super::Predictive;
+use crate::arithmetic::ends;
 use crate::likelihoods::quadrature::adaptive;
 
 /// A weight and the distribution that it belongs to. Weights sum to 1.
@@ -45,8 +46,7 @@ const FINE: f64 = 4.0 * f64::EPSILON;
 /// The quantile `p`. It lies between the smallest and the largest quantile of the parts, where Newton's method finds
 /// it, or bisection where a step of that leaves the bracket.
 pub fn quantile(parts: &[Weighted], p: f64) -> f64 {
-    let of = || parts.iter().map(|(_, part)| part.quantile(p));
-    let (mut low, mut high) = of().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));
+    let (mut low, mut high) = ends(parts.iter().map(|(_, part)| part.quantile(p)));
     if !(low.is_finite() && high.is_finite()) {
         return if p < 0.5 { low } else { high };
     }

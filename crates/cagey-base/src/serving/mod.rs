@@ -28,7 +28,7 @@ pub use states::States;
 use crate::kernels::{Kernel, Prepared};
 use crate::likelihoods::Auxiliary;
 use crate::metrics::{Calibration, Temperature};
-use crate::model_file::{Array, ArrayData};
+use crate::model_file::Array;
 use crate::scale::{InputScale, TargetScale};
 
 /// The key of a document with a [`Description`].
@@ -143,10 +143,16 @@ fn left(prior: f64, explained: f64) -> f64 {
     if variance < floor { floor } else { variance }
 }
 
+/// The error of a row, counted from 0, whose prediction is not finite.
+pub fn not_finite(row: usize) -> crate::Error {
+    let problem = "its prediction is not a finite number, because its inputs lie too far from the data";
+    crate::Error::Data(format!("row {}: {problem}", row + 1))
+}
+
 /// Adds an array that only serves, and returns its name.
 pub fn keep(arrays: &mut BTreeMap<String, Array>, name: &str, values: Vec<f64>) -> String {
     let name = format!("{PREFIX}{name}");
-    arrays.insert(name.clone(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
+    arrays.insert(name.clone(), Array::list(values));
     name
 }
 

@@ -245,6 +245,17 @@ impl Kernel {
         }
     }
 
+    /// One of the [`summands`](Self::summands).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is none with this index.
+    pub fn summand(&self, index: usize) -> Result<&Self> {
+        let summands = self.summands();
+        let missing =
+            || Error::Usage(format!("the kernel has {} summands, there is no summand {index}", summands.len()));
+        summands.get(index).copied().ok_or_else(missing)
+    }
+
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaf_names().len()

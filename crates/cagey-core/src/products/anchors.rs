@@ -55,7 +55,7 @@ impl Anchors {
         }
         let Some(x) = crate::products::lowered_wide(kernel, scope, x)? else { return Ok(None) };
         if self.0.get().is_none() {
-            let fixed = scope.matrix(anchors, anchors.len() / d, d);
+            let fixed = scope.rows(anchors, d);
             let packed = crate::products::lowered_wide(kernel, scope, &fixed)?.map(|lowered| Packed::new(&lowered));
             // Threads that arrive together each compute it; none waits for another.
             let _ = self.0.set(packed.transpose()?);

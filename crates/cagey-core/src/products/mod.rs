@@ -67,7 +67,8 @@ fn by_parts(
     matrices.try_fold(first?, |sum, next| Ok(join(sum, next?)))
 }
 
-fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
+/// Refuses a number of rows that is not that of the inputs.
+pub(crate) fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
     if got == expected {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use burn::tensor::{DType, Tensor};
 
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
+use crate::scope::joined;
 
 /// Columns next to each other, in groups. Growth copies a column at most twice, and in a graph the groups are shared.
 #[derive(Debug, Clone, Default)]
@@ -173,7 +174,7 @@ impl Basis {
             }
             at += group.len();
         }
-        Ok(if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 1) })
+        Ok(joined(parts, 1))
     }
 
     /// All columns as one matrix `[n, i]`. Block-sparse columns are filled with zeros.
@@ -231,8 +232,7 @@ impl Group {
         };
         let own_rows = |l: usize, i: usize| if apart { u.clone().narrow(0, l * i, i) } else { u.clone() };
         let part = |(l, own): (usize, &BlockSparse)| own.times(own_rows(l, own.len()));
-        let mut parts: Vec<_> = blocks.iter().enumerate().map(part).collect();
-        if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
+        joined(blocks.iter().enumerate().map(part).collect(), 0)
     }
 
     /// Dense columns `first..first + count`, `[L n, count]`.

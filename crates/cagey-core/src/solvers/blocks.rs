@@ -67,6 +67,13 @@ pub fn scale_rows(y: &mut [f64], factors: &[f64]) {
     }
 }
 
+/// `y ← diag(rows) y diag(columns)`.
+pub fn scale(y: &mut [f64], rows: &[f64], columns: &[f64]) {
+    for (y, row) in y.chunks_exact_mut(columns.len().max(1)).zip(rows) {
+        y.iter_mut().zip(columns).for_each(|(y, column)| *y *= row * column);
+    }
+}
+
 /// The given columns of a block of `t` columns.
 pub fn gather(block: &[f64], t: usize, columns: &[usize]) -> Vec<f64> {
     block.chunks_exact(t.max(1)).flat_map(|row| columns.iter().map(|&c| row[c])).collect()

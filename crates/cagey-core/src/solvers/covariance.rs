@@ -29,11 +29,7 @@ impl<'a> NoisyCovariance<'a> {
     /// # Errors
     /// [`Error::Shape`] when the rows do not match.
     pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Tensor<1>) -> Result<Self> {
-        let (n, rows) = (x.dims()[0], noise.dims()[0]);
-        if rows != n {
-            let expected = format!("{n} rows, one for each row of the inputs");
-            return Err(Error::shape("noise variances", expected, rows.to_string()));
-        }
+        products::same_rows("noise variances", noise.dims()[0], x.dims()[0])?;
         Ok(Self { kernel, scope, x, noise: noise.unsqueeze_dim(1) })
     }
 

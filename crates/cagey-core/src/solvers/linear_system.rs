@@ -8,6 +8,7 @@ use super::covariance::NoisyCovariance;
 use super::pivoted_cholesky::Columns;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
+use crate::products::same_rows;
 use crate::scope::Scope;
 
 /// A symmetric positive definite matrix, given only by its products with blocks of vectors.
@@ -120,11 +121,7 @@ impl<'a> System<'a> {
     /// [`Error::Shape`] when the rows do not match.
     pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Tensor<1>, y: Tensor<1>) -> Result<Self> {
         let matrix = NoisyCovariance::new(kernel, scope, x, noise)?;
-        let (n, rows) = (matrix.order(), y.dims()[0]);
-        if rows != n {
-            let expected = format!("{n} rows, one for each row of the inputs");
-            return Err(Error::shape("right-hand side", expected, rows.to_string()));
-        }
+        same_rows("right-hand side", y.dims()[0], matrix.order())?;
         Ok(Self { matrix, y: y.unsqueeze_dim(1) })
     }
 }

@@ -3,7 +3,6 @@
 //! The file has the container format of model files, with the state as its document.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 use super::observer::{History, Record};
 use super::run::Run;
 use super::{Objective, TrainConfig, exact};
-use crate::atomic::write_atomically;
+use crate::atomic::write_bytes;
 use crate::model_file::{CHECKPOINT, ModelFile};
 use crate::{Error, Result};
 
@@ -78,7 +77,7 @@ impl TrainingState {
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let document = serde_json::to_value(self).map_err(|problem| failure(path, &problem.to_string()))?;
         let bytes = ModelFile { document, ..ModelFile::default() }.bytes_as(&CHECKPOINT)?;
-        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
+        write_bytes(path, &bytes)
     }
 
     /// Reads a state and checks that it can be continued with `dim` parameters under `config`; none if no step was

@@ -6,11 +6,14 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 use super::sites::{Sites, of_row};
 use crate::error::Result;
-use crate::likelihoods::{Density, Row, Targets};
+use crate::likelihoods::expected::RowDensities;
+use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Vjp, apply2};
 use crate::linalg::real::{narrowed, widened};
+use crate::models::Batch;
 use crate::models::cagp::SiteRule;
 use crate::models::cagp::evaluation::Evaluation;
+use crate::models::laplace::own_parameters;
 use crate::scope::{Scope, to_f64};
 
 /// The smallest curvature of a latent value in single precision, whose inverse is a number there.
@@ -29,13 +32,9 @@ pub(in crate::models::cagp) struct Likely {
 impl Likely {
     /// The rows of a batch, after a check that the likelihood takes their targets.
     pub fn new(at: &Evaluation) -> Result<Self> {
-        let auxiliary = at.batch.auxiliary.clone().map(to_f64).transpose()?;
-        let y = to_f64(at.batch.y.clone())?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        at.likelihood.check(targets, None)?;
-        let rows = targets.rows(at.likelihood.auxiliary()).collect();
-        let own = at.likelihood.parameters().iter().map(|(_, own)| own.len()).sum();
-        Ok(Self { density: at.likelihood.density(), rows, own })
+        let Batch { y, auxiliary, .. } = at.batch;
+        let RowDensities { density, rows, own } = RowDensities::new(at.likelihood, y, auxiliary.as_ref())?;
+        Ok(Self { density, rows, own })
     }
 
     /// The sites at f `[L n]`.
@@ -110,10 +109,7 @@ pub(super) struct Derivatives {
 
 impl Derivatives {
     pub fn new(at: &Evaluation, likely: Likely) -> Self {
-        let scope = at.scope;
-        let own: Vec<Tensor<1>> = at.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-        let none = || Tensor::zeros([1], (scope.device(), scope.wide()));
-        Self { likely, own: if own.is_empty() { none() } else { Tensor::cat(own, 0) } }
+        Self { likely, own: own_parameters(at.likelihood, at.scope).0 }
     }
 
     /// Gradient and curvature `[2, L n]` at latent values `[L n]`.

@@ -69,8 +69,7 @@ impl<'a> Unrolled<'a> {
         let derivatives = self.derivatives.at(f.clone())?;
         let Noisy { targets, spread, .. } = Noisy::new(f.clone(), derivatives.clone());
         let f = f.unsqueeze_dim::<2>(1);
-        let [noise, _] = products::noise(s, &spread)?;
-        let matrix = gram.clone() + noise;
+        let matrix = gram.clone() + products::noise(s, &spread)?;
         let lower = cholesky(matrix.clone(), "Sᵀ(K + W⁻¹)S")?;
         let weights = cholesky_solve(lower, s.transposed_times(&(targets - mean.clone()))?)?;
         let next = mean.clone() + products.clone().matmul(weights.clone());

@@ -6,7 +6,7 @@ use super::super::tokens::Token;
 use super::super::{Kernel, Leaf, Transformed};
 use super::{Argument, Parser, Value};
 use crate::error::Result;
-use crate::suggest::nearest;
+use crate::suggest::hint;
 
 impl Parser<'_> {
     pub(super) fn call(&mut self, name: &str, span: Range<usize>, d: usize) -> Result<Kernel> {
@@ -14,7 +14,7 @@ impl Parser<'_> {
             return self.transform_call(name, span, d);
         }
         let Some(mut form) = self.registry.form(name) else {
-            let hint = hint(name, self.registry.names());
+            let hint = hint(name, &self.registry.names(), "there are");
             return Err(self.error(span, format!("unknown kernel `{name}`; {hint}")));
         };
         let arguments = self.arguments(d)?;
@@ -62,12 +62,7 @@ impl Parser<'_> {
             if places.is_empty() {
                 let problem = match self.columns {
                     [] => "columns have no names here: give dims as 0-based numbers".to_string(),
-                    columns => {
-                        format!(
-                            "no input column `{name}`; {}",
-                            hint(name, columns.iter().map(String::as_str).collect())
-                        )
-                    }
+                    columns => format!("no input column `{name}`; {}", hint(name, columns, "there are")),
                 };
                 return Err(self.error(span.clone(), problem));
             }
@@ -97,8 +92,8 @@ impl Parser<'_> {
         let error = |problem: String| self.error(argument.span.clone(), problem);
         let unknown = |name: &str| {
             let options: Vec<&str> = leaf.form.options().into_iter().map(|(o, _)| o).collect();
-            let valid = names.iter().map(String::as_str).chain(options).chain(["dims", "fix"]);
-            error(format!("`{}` has no `{name}`; {}", leaf.form.name(), hint(name, valid.collect())))
+            let valid: Vec<&str> = names.iter().map(String::as_str).chain(options).chain(["dims", "fix"]).collect();
+            error(format!("`{}` has no `{name}`; {}", leaf.form.name(), hint(name, &valid, "there are")))
         };
         let ard = leaf.form.ard().iter().map(ToString::to_string).collect::<Vec<_>>();
         let spread = |leaf: &mut Leaf, which: &str| {
@@ -194,8 +189,9 @@ impl Parser<'_> {
                 (Some(name), Value::Numbers(numbers)) => {
                     let known: Vec<String> = parameters.iter().map(|p| p.name.clone()).collect();
                     let Some(parameter) = parameters.iter_mut().find(|p| p.name == name) else {
-                        let known = known.iter().map(String::as_str).chain(["dim", "fix"]).collect();
-                        let problem = format!("`{}` has no `{name}`; {}", transform.name(), hint(name, known));
+                        let known: Vec<&str> = known.iter().map(String::as_str).chain(["dim", "fix"]).collect();
+                        let hint = hint(name, &known, "there are");
+                        let problem = format!("`{}` has no `{name}`; {hint}", transform.name());
                         return Err(self.error(argument.span, problem));
                     };
                     if parameter.len() != numbers.len() {
@@ -217,12 +213,5 @@ impl Parser<'_> {
         }
         let kernel = kernel.ok_or_else(|| self.error(span, format!("`{name}` needs a kernel: `{name}(rbf)`")))?;
         Ok(Kernel::Transformed(Transformed { transform, parameters, kernel: Box::new(kernel) }))
-    }
-}
-
-fn hint(name: &str, valid: Vec<&str>) -> String {
-    match nearest(name, valid.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", valid.join(", ")),
     }
 }
