@@ -56,6 +56,7 @@ pub(super) struct Hold {
 
 /// The rows that a rank holds.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a rank holds one")]
 pub(super) enum Held {
     /// Those of some parts. The numbers are the sizes of the parts, the places of their rows among the rank's rows, and
     /// the places of the rows that all ranks need.

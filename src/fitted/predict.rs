@@ -89,7 +89,7 @@ impl Fitted {
     /// As [`predict`](Self::predict).
     pub fn predict_at(&self, x: &[f64], known: Option<&[f64]>) -> Result<Vec<Predictive>> {
         let of = |own: &Self| {
-            let pairs = own.with_noise(&own.from_scale_of(self, x)?, known)?;
+            let pairs = own.with_noise(&own.rescaled(self, x)?, known)?;
             Ok(own.calibrated(own.in_user_units(&in_columns(pairs))))
         };
         self.averaged(of, Predictive::Average)
@@ -172,7 +172,7 @@ impl Fitted {
     /// invalid one.
     pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         if !self.members.is_empty() {
-            let of = |member: &Self| member.targets_at(&member.from_scale_of(self, x)?, auxiliary);
+            let of = |member: &Self| member.targets_at(&member.rescaled(self, x)?, auxiliary);
             return self.averaged(of, TargetPrediction::mixture);
         }
         let rows = x.len() / self.data.d;
@@ -267,12 +267,12 @@ impl Fitted {
     /// # Errors
     /// As [`predict_latent`](Self::predict_latent).
     pub fn latent_at(&self, x: &[f64]) -> Result<Vec<Predictive>> {
-        let of = |own: &Self| Ok(own.in_user_units(&in_columns(own.latent(&own.from_scale_of(self, x)?)?)));
+        let of = |own: &Self| Ok(own.in_user_units(&in_columns(own.latent(&own.rescaled(self, x)?)?)));
         self.averaged(of, Predictive::Average)
     }
 
     /// Inputs as another model of the same rows has standardised them, as this one does: it may transform them.
-    fn from_scale_of<'a>(&self, other: &Self, x: &'a [f64]) -> Result<Cow<'a, [f64]>> {
+    fn rescaled<'a>(&self, other: &Self, x: &'a [f64]) -> Result<Cow<'a, [f64]>> {
         match self.input_scale == other.input_scale {
             true => Ok(Cow::Borrowed(x)),
             false => Ok(Cow::Owned(self.input_scale.apply(&other.input_scale.invert(x)?)?)),

@@ -89,7 +89,7 @@ impl LaplacePosterior {
         for chunk in x.chunks(rows * d) {
             let rows = chunk.len() / d;
             let points = scope.matrix(chunk, rows, d);
-            let (crosses, means) = self.crossed(&scope, &points)?;
+            let [crosses, means] = self.crossed(&scope, &points)?;
             let variances = self.model.priors.iter().map(|prior| {
                 let covariance = prior.covariance(&scope, &points);
                 to_f64(covariance.diagonal_wide()?)
@@ -106,7 +106,7 @@ impl LaplacePosterior {
     }
 
     /// k(X, points) `[n, rows]` of each prior, and the means `[L][rows]`.
-    fn crossed(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    fn crossed(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
         let train = scope.rows(&self.data.x, self.data.d);
         let (mut crosses, mut levels) = (Vec::new(), Vec::new());
         for prior in &self.model.priors {
@@ -118,7 +118,7 @@ impl LaplacePosterior {
             levels[of].iter().zip(combine(&crosses[of], weights)).map(|(m, k)| m + k).collect()
         };
         let means = self.weights.chunks_exact(self.data.n()).enumerate().map(mean).collect();
-        Ok((crosses, means))
+        Ok([crosses, means])
     }
 }
 
@@ -171,7 +171,7 @@ impl Posterior for LaplacePosterior {
         }
         let scope = Scope::new(self.compute)?;
         let points = scope.matrix(x, rows, self.data.d);
-        let (crosses, mut means) = self.crossed(&scope, &points)?;
+        let [crosses, mut means] = self.crossed(&scope, &points)?;
         let mut covariance = to_f64(self.model.priors[0].covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &self.system.whiten(0, &crosses[0])?, rows);
         Ok(Joint { mean: means.swap_remove(0), covariance })

@@ -1,5 +1,6 @@
 //! The bounds of many small variational models as one graph.
 
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -131,7 +132,8 @@ pub fn bounds(
         mean = mean + level.squeeze_dim(1);
     }
     let variance = (prior.clone() + part(n, n)).max_pair(prior.detach() * floor);
-    let place = |(k, rows): (usize, Range<usize>)| Place { inputs: [rows.clone(), rows], output: vec![k..k + 1] };
+    let place =
+        |(k, rows): (usize, Range<usize>)| Place { inputs: [rows.clone(), rows], output: once(k..k + 1).collect() };
     let one = move |k, _, [mean, variance]: [&[f64]; 2]| {
         // A density is not asked at marginals of a member without a factor.
         if !mean.iter().chain(variance).all(|x| x.is_finite()) {

@@ -1,5 +1,6 @@
 //! The log likelihoods of many small exact models as one operation.
 
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ pub fn likelihoods(compute: Compute, members: &[Member], d: usize) -> Result<Vec
     let [p, c] = [&features, &coefficients].map(|x| x.dims()[1]);
     let place = |(k, rows): (usize, Range<usize>)| Place {
         inputs: [rows.start * p..rows.end * p, k * c..(k + 1) * c, k..k + 1, rows],
-        output: vec![k..k + 1],
+        output: once(k..k + 1).collect(),
     };
     let (places, jitters) = (ranges(&counts).into_iter().enumerate().map(place).collect(), Jitters::default());
     // Slopes are computed at once: a member's matrices do not stay in memory.
