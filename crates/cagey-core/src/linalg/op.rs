@@ -29,7 +29,7 @@ pub trait HostOp<const N: usize>: Send + Sync + 'static {
     }
 }
 
-/// An operation that is also a [`DeviceOp`].
+/// An operation that is also a `DeviceOp`.
 pub struct Anywhere<O>(Arc<O>);
 
 impl<O> Anywhere<O> {
