@@ -68,11 +68,21 @@ impl Program {
         };
         let node = match lowered {
             Lowered::Term(term) => {
-                let (metric, profile, width) = (term.metric, term.profile, term.features.dims()[1]);
-                let (index, start) = (self.terms().count(), *column);
+                let width = term.features.dims()[1];
+                let start = *column;
                 *column += width;
-                let [variance, shape] = [&term.variance, &term.shape].map(|number| next(number.is_some()));
-                Node::Term(TermPlan { metric, profile, index, start, width, shape, variance })
+                let variance = next(term.variance.is_some());
+                let shape = next(term.shape.is_some());
+                let index = self.terms().count();
+                Node::Term(TermPlan {
+                    metric: term.metric,
+                    profile: term.profile,
+                    index,
+                    start,
+                    width,
+                    shape,
+                    variance,
+                })
             }
             Lowered::Sum(parts) => Node::Sum(parts.iter().map(|k| self.push(k, column, coefficient)).collect()),
             Lowered::Product(parts) => Node::Product(parts.iter().map(|k| self.push(k, column, coefficient)).collect()),
@@ -140,35 +150,34 @@ impl Program {
         coefficients: &[L::Element],
         scratch: &'s mut Scratch<L>,
     ) -> &'s Tile<L> {
-        self.fill(
-            &mut scratch.values,
-            #[inline(always)]
-            |_, term, values| term.values(pairs, coefficients, values),
-        );
-        &scratch.values[self.nodes.len() - 1]
-    }
-
-    /// Computes the covariances of a tile, and what [`pull`](Self::pull) needs.
-    #[inline(always)]
-    pub fn linearise<L: Lanes>(&self, pairs: &Pairs<L>, coefficients: &[L::Element], scratch: &mut Scratch<L>) {
-        let Scratch { values, slopes, shapes, .. } = scratch;
-        self.fill(
-            values,
-            #[inline(always)]
-            |i, term, values| term.slopes(pairs, coefficients, values, &mut slopes[i], &mut shapes[i]),
-        );
-    }
-
-    /// Computes the values of all nodes, those of terms by `term`.
-    #[inline(always)]
-    fn fill<L: Lanes>(&self, values: &mut [Tile<L>], mut term: impl FnMut(usize, &TermPlan, &mut Tile<L>)) {
         for (i, node) in self.nodes.iter().enumerate() {
-            let (done, rest) = values.split_at_mut(i);
+            let (done, rest) = scratch.values.split_at_mut(i);
             match node {
-                Node::Term(plan) => term(i, plan, &mut rest[0]),
+                Node::Term(term) => term.values(pairs, coefficients, &mut rest[0]),
                 other => other.combine(done, &mut rest[0]),
             }
         }
+        &scratch.values[self.nodes.len() - 1]
+    }
+
+    /// The covariances of a tile; also computes what [`pull`](Self::pull) needs.
+    #[inline(always)]
+    pub fn linearise<'s, L: Lanes>(
+        &self,
+        pairs: &Pairs<L>,
+        coefficients: &[L::Element],
+        scratch: &'s mut Scratch<L>,
+    ) -> &'s Tile<L> {
+        for (i, node) in self.nodes.iter().enumerate() {
+            let (done, rest) = scratch.values.split_at_mut(i);
+            match node {
+                Node::Term(term) => {
+                    term.slopes(pairs, coefficients, &mut rest[0], &mut scratch.slopes[i], &mut scratch.shapes[i]);
+                }
+                other => other.combine(done, &mut rest[0]),
+            }
+        }
+        &scratch.values[self.nodes.len() - 1]
     }
 
     /// The cotangents of a tile's covariances, for the caller to fill before [`pull`](Self::pull).
@@ -242,7 +251,7 @@ impl Program {
                     for &child in children {
                         before[child] = *cotangent;
                         for &other in children.iter().filter(|&&other| other != child) {
-                            join(&mut before[child], &scratch.values[other], L::mul);
+                            multiply(&mut before[child], &scratch.values[other]);
                         }
                     }
                 }
@@ -258,19 +267,26 @@ impl Node {
         for (i, &child) in children.iter().enumerate() {
             match (i, self) {
                 (0, _) => *out = done[child],
-                (_, Self::Product(_)) => join(out, &done[child], L::mul),
-                _ => join(out, &done[child], L::add),
+                (_, Self::Product(_)) => multiply(out, &done[child]),
+                _ => add(out, &done[child]),
             }
         }
     }
 }
 
-/// Replaces the numbers of a tile by f of them and those of another.
 #[inline(always)]
-fn join<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>, f: impl Fn(L, L) -> L) {
+fn add<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
     to.iter_mut().flatten().zip(other.iter().flatten()).for_each(
         #[inline(always)]
-        |(a, b)| *a = f(*a, *b),
+        |(a, b)| *a = a.add(*b),
+    );
+}
+
+#[inline(always)]
+fn multiply<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
+    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(
+        #[inline(always)]
+        |(a, b)| *a = a.mul(*b),
     );
 }
 
@@ -278,10 +294,10 @@ fn join<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>, f: impl Fn(L, L) -> L) {
 #[inline(always)]
 fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
     let two = L::splat(L::Element::of(if metric == Metric::SquaredDistance { 2.0 } else { 1.0 }));
-    join(
-        cotangent,
-        slopes,
-        #[inline(always)]
-        |w, s| w.mul(s.mul(two)),
-    );
+    for (row, slopes) in cotangent.iter_mut().zip(slopes) {
+        row.iter_mut().zip(slopes).for_each(
+            #[inline(always)]
+            |(w, s)| *w = w.mul(s.mul(two)),
+        );
+    }
 }

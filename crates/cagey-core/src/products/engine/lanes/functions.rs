@@ -15,26 +15,6 @@ fn constant<L: Lanes>(value: f64) -> L {
     L::splat(L::Element::of(value))
 }
 
-/// A vector for each chain, or the same one for all of them.
-trait Operand<L> {
-    /// The vector of a chain.
-    fn at(&self, r: usize, v: usize) -> L;
-}
-
-impl<L: Lanes> Operand<L> for L {
-    #[inline(always)]
-    fn at(&self, _r: usize, _v: usize) -> L {
-        *self
-    }
-}
-
-impl<L: Lanes, const R: usize, const V: usize> Operand<L> for Chains<L, R, V> {
-    #[inline(always)]
-    fn at(&self, r: usize, v: usize) -> L {
-        self.0[r][v]
-    }
-}
-
 impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
     /// The same vector everywhere.
     #[inline(always)]
@@ -53,21 +33,10 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
     }
 
     #[inline(always)]
-    fn with(mut self, other: impl Operand<L>, f: impl Fn(L, L) -> L) -> Self {
+    fn with(mut self, other: Self, f: impl Fn(L, L) -> L) -> Self {
         for r in 0..R {
             for v in 0..V {
-                self.0[r][v] = f(self.0[r][v], other.at(r, v));
-            }
-        }
-        self
-    }
-
-    /// f of each vector and two operands.
-    #[inline(always)]
-    fn fused(mut self, factor: impl Operand<L>, term: impl Operand<L>, f: impl Fn(L, L, L) -> L) -> Self {
-        for r in 0..R {
-            for v in 0..V {
-                self.0[r][v] = f(self.0[r][v], factor.at(r, v), term.at(r, v));
+                self.0[r][v] = f(self.0[r][v], other.0[r][v]);
             }
         }
         self
@@ -76,14 +45,22 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
     /// self where `at` is below a bound, else 0.
     #[inline(always)]
     pub fn below(self, at: Self, bound: f64) -> Self {
-        self.fused(at, constant::<L>(bound), L::below)
+        self.with(
+            at,
+            #[inline(always)]
+            |x, at| x.below(at, constant(bound)),
+        )
     }
 
     #[inline(always)]
     fn polynomial(self, coefficients: &[L::Element]) -> Self {
         let mut value = Self::all(L::splat(coefficients[0]));
         for &c in &coefficients[1..] {
-            value = value.fused(self, L::splat(c), L::mul_add);
+            value = value.with(
+                self,
+                #[inline(always)]
+                |value, x| value.mul_add(x, L::splat(c)),
+            );
         }
         value
     }
@@ -91,16 +68,32 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
     /// sin(self); with `quarters` = ½, sin(self + π/2) = cos(self).
     #[inline(always)]
     fn sine(self, quarters: f64) -> Self {
-        let (half, one, two, minus_two) =
-            (constant::<L>(0.5), constant::<L>(1.0), constant::<L>(2.0), constant::<L>(-2.0));
-        let (pi, pi_rest) = (constant::<L>(std::f64::consts::PI), constant::<L>(L::Element::PI_REST));
-        let (inverse, quarters) = (constant::<L>(std::f64::consts::FRAC_1_PI), constant::<L>(quarters));
         // self = (n − quarters) π + r; the sign alternates with n.
-        let n = self.fused(inverse, quarters, L::mul_add).each(L::round);
-        let turns = n.with(quarters, L::sub);
-        let r = turns.fused(pi_rest, turns.fused(pi, self, L::neg_mul_add), L::neg_mul_add);
-        let odd = n.with(half, L::mul).each(L::round).fused(minus_two, n, L::mul_add).each(L::abs);
-        let sign = odd.fused(two, one, L::neg_mul_add);
+        let n = self.each(
+            #[inline(always)]
+            |x| x.mul_add(constant(std::f64::consts::FRAC_1_PI), constant(quarters)).round(),
+        );
+        let turns = n.each(
+            #[inline(always)]
+            |n| n.sub(constant(quarters)),
+        );
+        let r = turns.with(
+            self,
+            #[inline(always)]
+            |turns, x| turns.neg_mul_add(constant(std::f64::consts::PI), x),
+        );
+        let r = turns.with(
+            r,
+            #[inline(always)]
+            |turns, r| turns.neg_mul_add(constant(L::Element::PI_REST), r),
+        );
+        let sign = n.each(
+            #[inline(always)]
+            |n| {
+                let odd = n.mul(constant(0.5)).round().mul_add(constant(-2.0), n).abs();
+                odd.neg_mul_add(constant(2.0), constant(1.0))
+            },
+        );
         r.with(r, L::mul).polynomial(L::Element::SINE).with(r, L::mul).with(sign, L::mul)
     }
 }
@@ -120,20 +113,39 @@ impl<L: Lanes, const R: usize, const V: usize> Arithmetic for Chains<L, R, V> {
     }
     #[inline(always)]
     fn scale(self, factor: f64) -> Self {
-        self.with(constant::<L>(factor), L::mul)
+        self.each(
+            #[inline(always)]
+            |x| x.mul(constant(factor)),
+        )
     }
     #[inline(always)]
     fn shift(self, by: f64) -> Self {
-        self.with(constant::<L>(by), L::add)
+        self.each(
+            #[inline(always)]
+            |x| x.add(constant(by)),
+        )
     }
     /// As 2ⁿ 2ʳ, for exponents within the type's range (those of profiles are never positive).
     #[inline(always)]
     fn exp(self) -> Self {
         let (log2_e, magic) = (constant::<L>(std::f64::consts::LOG2_E), L::splat(L::Element::MAGIC));
-        let x = self.with(L::splat(-L::Element::EXP_RANGE), L::max);
-        let magic_n = x.fused(log2_e, magic, L::mul_add);
-        let n = magic_n.with(magic, L::sub);
-        let r = x.fused(log2_e, n, L::mul_sub);
+        let x = self.each(
+            #[inline(always)]
+            |x| x.max(L::splat(-L::Element::EXP_RANGE)),
+        );
+        let magic_n = x.each(
+            #[inline(always)]
+            |x| x.mul_add(log2_e, magic),
+        );
+        let n = magic_n.each(
+            #[inline(always)]
+            |n| n.sub(magic),
+        );
+        let r = x.with(
+            n,
+            #[inline(always)]
+            |x, n| x.mul_sub(log2_e, n),
+        );
         r.polynomial(L::Element::EXP2).with(magic_n, L::times_power)
     }
     #[inline(always)]
@@ -149,20 +161,43 @@ impl<L: Lanes, const R: usize, const V: usize> Arithmetic for Chains<L, R, V> {
                 |x| x.split().1,
             ),
         );
-        let t = m.with(one, L::sub).div(m.with(one, L::add));
+        let t = m.each(
+            #[inline(always)]
+            |m| m.sub(one).div(m.add(one)),
+        );
         let p = t.with(t, L::mul).polynomial(L::Element::ATANH);
         let [high, rest] = L::Element::LN2;
-        let low = e.fused(constant::<L>(rest), t.add(t).mul(p), L::mul_add);
-        e.fused(constant::<L>(high), low, L::mul_add)
+        let rest = t
+            .with(
+                p,
+                #[inline(always)]
+                |t, p| t.add(t).mul(p),
+            )
+            .with(
+                e,
+                #[inline(always)]
+                |s, e| e.mul_add(constant(rest), s),
+            );
+        rest.with(
+            e,
+            #[inline(always)]
+            |s, e| e.mul_add(constant(high), s),
+        )
     }
     #[inline(always)]
     fn at_most(self, bound: f64) -> Self {
-        self.with(constant::<L>(bound), L::min)
+        self.each(
+            #[inline(always)]
+            |x| x.min(constant(bound)),
+        )
     }
     #[inline(always)]
     fn safe_sqrt(self) -> Self {
         let largest = largest_square(size_of::<L::Element>());
-        self.with(constant::<L>(SMALLEST_SQUARE), L::max).with(constant::<L>(largest), L::min).each(L::sqrt)
+        self.each(
+            #[inline(always)]
+            |x| x.max(constant(SMALLEST_SQUARE)).min(constant(largest)).sqrt(),
+        )
     }
     #[inline(always)]
     fn sin(self) -> Self {

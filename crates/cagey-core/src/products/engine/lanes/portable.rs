@@ -1,7 +1,4 @@
-//! Vectors as arrays: the compiler turns the loops into the vector instructions that it may assume. It may inline these
-//! functions anywhere, because they need no other instructions.
-
-use std::ops::{Add, Div, Mul, Sub};
+//! Vectors as arrays: the compiler turns the loops into the vector instructions that it may assume.
 
 use super::Lanes;
 use crate::linalg::real::Real;
@@ -13,7 +10,10 @@ pub struct Portable<T, const N: usize>([T; N]);
 impl<T: Copy, const N: usize> Portable<T, N> {
     #[inline(always)]
     fn zip(self, other: Self, f: impl Fn(T, T) -> T) -> Self {
-        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+        Self(std::array::from_fn(
+            #[inline(always)]
+            |i| f(self.0[i], other.0[i]),
+        ))
     }
 }
 
@@ -43,7 +43,10 @@ macro_rules! portable {
             }
             #[inline(always)]
             fn load(from: &[$t]) -> Self {
-                Self(std::array::from_fn(|i| from[i]))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| from[i],
+                ))
             }
             #[inline(always)]
             fn store(self, to: &mut [$t]) {
@@ -51,43 +54,80 @@ macro_rules! portable {
             }
             #[inline(always)]
             fn add(self, other: Self) -> Self {
-                self.zip(other, Add::add)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a + b,
+                )
             }
             #[inline(always)]
             fn sub(self, other: Self) -> Self {
-                self.zip(other, Sub::sub)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a - b,
+                )
             }
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                self.zip(other, Mul::mul)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a * b,
+                )
             }
             #[inline(always)]
             fn div(self, other: Self) -> Self {
-                self.zip(other, Div::div)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a / b,
+                )
             }
             #[inline(always)]
             fn mul_add(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(self.0[i], factor.0[i], term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(self.0[i], factor.0[i], term.0[i]),
+                ))
             }
             #[inline(always)]
             fn mul_sub(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(self.0[i], factor.0[i], -term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(self.0[i], factor.0[i], -term.0[i]),
+                ))
             }
             #[inline(always)]
             fn neg_mul_add(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(-self.0[i], factor.0[i], term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(-self.0[i], factor.0[i], term.0[i]),
+                ))
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                self.zip(other, |a, b| if b > a { b } else { a })
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| if b > a { b } else { a },
+                )
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                self.zip(other, |a, b| if b < a { b } else { a })
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| if b < a { b } else { a },
+                )
             }
             #[inline(always)]
             fn below(self, at: Self, bound: Self) -> Self {
-                let kept = at.zip(bound, |a, b| if a < b { 1.0 } else { 0.0 });
+                let kept = at.zip(
+                    bound,
+                    #[inline(always)]
+                    |a, b| if a < b { 1.0 } else { 0.0 },
+                );
                 self.mul(kept)
             }
             #[inline(always)]
@@ -101,15 +141,31 @@ macro_rules! portable {
             #[inline(always)]
             fn times_power(self, magic_n: Self) -> Self {
                 let raised = |x: $t, n: $t| x.to_bits().wrapping_add(n.to_bits().wrapping_shl($mantissa));
-                self.zip(magic_n, |x, n| <$t>::from_bits(raised(x, n)))
+                self.zip(
+                    magic_n,
+                    #[inline(always)]
+                    |x, n| <$t>::from_bits(raised(x, n)),
+                )
             }
             #[inline(always)]
             fn split(self) -> (Self, Self) {
                 const SQRT_HALF: $bits = std::$t::consts::FRAC_1_SQRT_2.to_bits();
                 const MASK: $bits = (1 << $mantissa) - 1;
-                let bits = self.0.map(|x| x.to_bits().wrapping_sub(SQRT_HALF));
-                let mantissa = bits.map(|b| <$t>::from_bits((b & MASK).wrapping_add(SQRT_HALF)));
-                (Self(mantissa), Self(bits.map(|b| (b as $signed >> $mantissa) as $t)))
+                let bits = self.0.map(
+                    #[inline(always)]
+                    |x| x.to_bits().wrapping_sub(SQRT_HALF),
+                );
+                let mantissa = bits.map(
+                    #[inline(always)]
+                    |b| <$t>::from_bits((b & MASK).wrapping_add(SQRT_HALF)),
+                );
+                (
+                    Self(mantissa),
+                    Self(bits.map(
+                        #[inline(always)]
+                        |b| (b as $signed >> $mantissa) as $t,
+                    )),
+                )
             }
         }
     };
