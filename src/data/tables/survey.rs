@@ -174,8 +174,8 @@ fn doubts(read: &[(&str, Kind, &Tally)], decimal_comma: bool) -> Vec<Advice> {
     let columns = few(&columns);
     vec![match decimal_comma {
         true => Advice::from(format!(
-            "cells such as `1,650` are read as 1.65 in {columns}, where every comma stands before three digits; if they \
-             separate thousands, do not ask for decimal commas"
+            "cells such as `1,650` are read as 1.65 in {columns}, where every comma stands before three digits; if \
+             they separate thousands, do not ask for decimal commas"
         )),
         false => {
             let text =

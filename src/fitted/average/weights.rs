@@ -2,6 +2,7 @@
 //! apart.
 
 use super::{Fitted, Member, forecasts};
+use crate::data::Moments;
 use crate::error::Result;
 use crate::fitted::Summary;
 use crate::models::options::Kind;
@@ -56,9 +57,8 @@ fn whole(members: Vec<Member>) -> Result<(Vec<Member>, Vec<Member>)> {
 impl Fitted {
     /// The standard deviation of the targets, in their own units.
     fn spread(&self) -> f64 {
-        let y = self.targets();
-        let mean = y.iter().sum::<f64>() / y.len() as f64;
-        (y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / y.len() as f64).sqrt()
+        let Moments { count, square, .. } = Moments::of(self.targets().into_iter());
+        (square / count as f64).sqrt()
     }
 
     /// Gives the members their weights.

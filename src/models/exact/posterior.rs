@@ -33,6 +33,8 @@ pub struct ExactPosterior {
     /// K̂⁻¹(y − m).
     pub(super) weights: Vec<f64>,
     pub(super) anchors: Anchors,
+    /// The [left-out](Self::leave_one_out) rows, once they are known.
+    pub(super) left_out: OnceLock<Marginals>,
     /// The [influence](LeaveOneOut::influence) of rows, once it is known.
     pub(super) influence: OnceLock<Influence>,
 }
@@ -125,8 +127,8 @@ impl ExactPosterior {
     ) -> Result<Self> {
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        let (anchors, influence) = Default::default();
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors, influence })
+        let (anchors, left_out, influence) = Default::default();
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, left_out, influence })
     }
 
     /// Conditions on more observations without retraining. This is O(n²k) for k more rows; few rows need two passes
@@ -153,12 +155,12 @@ impl ExactPosterior {
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
     pub fn leave_one_out(&self) -> Marginals {
-        let precision = self.factor.inverse_diagonal();
-        Marginals {
-            mean: self.data.y.iter().zip(&self.weights).zip(&precision).map(|((y, w), p)| y - w / p).collect(),
-            variance: precision.iter().map(|p| 1.0 / p).collect(),
-            floored: 0,
-        }
+        let of = || {
+            let precision = self.factor.inverse_diagonal();
+            let mean = self.data.y.iter().zip(&self.weights).zip(&precision).map(|((y, w), p)| y - w / p).collect();
+            Marginals { mean, variance: precision.iter().map(|p| 1.0 / p).collect(), floored: 0 }
+        };
+        self.left_out.get_or_init(of).clone()
     }
 
     /// The training inputs, row-major, and their number of columns.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::advice::Advice;
+use crate::data::Moments;
 use crate::kernels::Kernel;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
@@ -142,15 +143,13 @@ struct Spread {
 }
 
 fn spread(data: &Observations, column: usize) -> Spread {
-    let (n, values) = (data.n() as f64, || data.x[column..].iter().step_by(data.d));
-    let mean = values().sum::<f64>() / n;
+    let values = || data.x[column..].iter().step_by(data.d).copied();
     let first = data.x[column];
-    let other = values().find(|x| **x != first).unwrap_or(&first);
-    let binary = values().all(|x| *x == first || x == other);
-    // The mean of equal values may be off by a rounding error.
-    let constant = values().all(|x| *x == first);
-    let variance = if constant { 0.0 } else { values().map(|x| (x - mean).powi(2)).sum::<f64>() / n };
-    Spread { sd: variance.sqrt(), binary }
+    let other = values().find(|x| *x != first).unwrap_or(first);
+    let binary = values().all(|x| x == first || x == other);
+    // A constant column has a spread of 0, whatever the rounding errors of its mean.
+    let Moments { count, square, .. } = Moments::of(values());
+    Spread { sd: (square / count as f64).sqrt(), binary }
 }
 
 /// Below this shape, the covariance of a rational quadratic kernel hardly decreases.

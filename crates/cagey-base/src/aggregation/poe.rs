@@ -9,9 +9,9 @@ use super::{Aggregated, Experts, Record, Rule};
 /// - **Committees** add the share 1 − Σ β_i of the prior: β_i is 1 (Tresp 2000), or the entropy (Deisenroth and Ng
 ///   2015, eqs. 19–22).
 /// - **Those with a communication expert** c in the prior's place have β = 1 for the expert that leads, ½ (log v_c −
-///   log v_i) for the others (Liu, Cai, Wang and Ong 2018, *Generalized robust Bayesian committee machine*, eqs. 13–14).
-///   There the first augmented expert leads, which knows as much of a row as any if rows are shared out at random. Of
-///   experts of regions, `near`, it is the one that knows most of the row.
+///   log v_i) for the others (Liu, Cai, Wang and Ong 2018, *Generalized robust Bayesian committee machine*, eqs.
+///   13–14). There the first augmented expert leads, which knows as much of a row as any if rows are shared out at
+///   random. Of experts of regions, `near`, it is the one that knows most of the row.
 pub fn aggregate(rule: Rule, experts: &Experts, communication: Option<&Experts>) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {

@@ -1,5 +1,8 @@
 //! What every posterior offers: marginals in chunks, joint distributions and samples on request.
 
+mod abilities;
+mod distributions;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -8,6 +11,9 @@ use burn::tensor::Tensor;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
+
+pub use abilities::{Aggregates, ComputationAware, Exact};
+pub use distributions::{Correlated, InducingPart, Joint, Marginals, Uncertainty, VARIANCE_FLOOR};
 
 use super::Observations;
 use super::functions::{Located, Normal, PathOptions, Paths, Pathwise};
@@ -18,30 +24,6 @@ use crate::linalg::Factor;
 use crate::model_file::Array;
 use crate::serving::Served;
 use crate::solvers::itergp::SolveReport;
-
-/// Means and variances of the latent function, row by row.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Marginals {
-    /// Means `[n]`.
-    pub mean: Vec<f64>,
-    /// Variances `[n]`, floored at [`VARIANCE_FLOOR`] of the prior variance.
-    pub variance: Vec<f64>,
-    /// How many variances were floored.
-    pub floored: usize,
-}
-
-impl Marginals {
-    /// Appends rows, given their means, their prior variances and the part of these variances that the data explain.
-    pub(super) fn extend(&mut self, mean: impl Iterator<Item = f64>, prior: &[f64], explained: &[f64]) {
-        self.mean.extend(mean);
-        for (prior, explained) in prior.iter().zip(explained) {
-            let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
-            self.floored += usize::from(variance < floor);
-            // A NaN stays a NaN.
-            self.variance.push(if variance < floor { floor } else { variance });
-        }
-    }
-}
 
 /// What was made before, or is made now and kept.
 pub(super) fn once<T>(slot: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
@@ -67,24 +49,6 @@ pub(super) fn rows(x: &[f64], d: usize) -> Result<usize> {
     }
 }
 
-/// A joint normal distribution of the latent function at several rows.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Joint {
-    /// Means `[n]`.
-    pub mean: Vec<f64>,
-    /// Covariances, row-major `[n, n]`.
-    pub covariance: Vec<f64>,
-}
-
-/// Normal distributions of all latent functions at each row.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Correlated {
-    /// Means, row-major `[n, L]`.
-    pub mean: Vec<f64>,
-    /// Covariances, row-major `[n, L, L]`.
-    pub covariance: Vec<f64>,
-}
-
 /// Why a posterior with numbers for all pairs of rows is not served from its file.
 pub(super) const NO_FACTOR: &str =
     "its file lacks the factor that predictions need; save it with `Settings::store_factor` (--store-factor)";
@@ -93,8 +57,6 @@ pub(super) const NO_FACTOR: &str =
 pub(super) fn several<T>(latents: usize) -> Result<T> {
     Err(Error::Usage(format!("this posterior has {latents} latent functions; ask for all of their `marginals`")))
 }
-
-pub use cagey_base::serving::VARIANCE_FLOOR;
 
 /// What restores a posterior, together with its model and data, without the solve that found it.
 #[derive(Debug, Clone, Default)]
@@ -115,90 +77,6 @@ impl SavedPosterior {
     pub fn take(&mut self, name: &str) -> Option<Vec<f64>> {
         self.arrays.remove(name).map(|array| array.data.into_f64())
     }
-}
-
-/// A posterior whose uncertainty includes the error of a limited computation.
-pub trait ComputationAware {
-    /// Means and variances at rows `x` (row-major). If the exact part is affordable, the variances are split into what
-    /// the data leave open and what the computation adds.
-    ///
-    /// # Errors
-    /// As [`predict`](Posterior::predict).
-    fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
-
-    /// In words, how many actions were added after training and what they leave open, with a warning if that is too
-    /// much; none if their number was given.
-    fn added(&self) -> Option<(String, Option<Advice>)> {
-        None
-    }
-
-    /// The posterior after at most `actions` more actions. The solve is conjugate gradients, which choose them from the
-    /// current residual.
-    ///
-    /// # Errors
-    /// What the solve reports.
-    fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>>;
-}
-
-/// A posterior that combines many posteriors; each prediction may choose the rule that combines them.
-pub trait Aggregates {
-    /// The names of the rules.
-    fn rules(&self) -> Vec<&'static str>;
-
-    /// The rule that it predicts with.
-    fn rule(&self) -> &'static str;
-
-    /// The same posterior with another rule. Nothing is computed again.
-    ///
-    /// # Errors
-    /// [`Usage`](crate::Error::Usage) for an unknown name, with the nearest rule suggested.
-    fn by(&self, rule: &str) -> Result<Box<dyn Posterior>>;
-
-    /// What predictions of so many rows cost, if the user should know before they start.
-    fn cost(&self, rows: usize) -> Option<String>;
-
-    /// Why predictions with this rule may be wrong.
-    fn warnings(&self) -> Vec<String>;
-
-    /// What this rule has clipped, floored or replaced in its predictions so far.
-    fn notes(&self) -> Vec<String>;
-}
-
-/// What only exact posteriors can tell.
-pub trait Exact {
-    /// The posterior of one summand of an additive kernel at rows `x`: the part of f that this component explains,
-    /// without the prior mean. `index` counts in [`Kernel::summands`](crate::kernels::Kernel::summands).
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when there is no such summand.
-    fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals>;
-}
-
-/// Means and variances, with the two sources of the variances.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Uncertainty {
-    /// Means `[n]`.
-    pub mean: Vec<f64>,
-    /// Variances `[n]`: mathematical and computational together.
-    pub total: Vec<f64>,
-    /// The variances `[n]` without approximation by actions, which only more data can lower; none if they cost too
-    /// much. For targets that are not Gaussian, they are those around the mode (Laplace's approximation).
-    pub mathematical: Option<Vec<f64>>,
-    /// The rest `[n]`, which more computation can lower.
-    pub computational: Option<Vec<f64>>,
-}
-
-/// One sparse posterior of a weighted sum.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InducingPart {
-    /// Its name.
-    pub name: String,
-    /// Its inducing inputs, row-major `[m, d]`.
-    pub inputs: Vec<f64>,
-    /// The factor of its mean in the sum.
-    pub coefficient: f64,
-    /// The factor that it has regardless of the data.
-    pub technique: f64,
 }
 
 /// A posterior over the latent functions.
