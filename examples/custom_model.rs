@@ -145,7 +145,8 @@ fn registry() -> Registry {
 
 fn demonstrate() -> Result<()> {
     let path = std::env::temp_dir().join("subset.cagey");
-    let (schema, data) = read_training("examples/data/mauna_loa_co2.csv.gz", &ReadOptions::default())?;
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/data/mauna_loa_co2.csv.gz");
+    let (schema, data) = read_training(table, &ReadOptions::default())?;
     let settings = Settings {
         kernel: "matern52(50) + periodic(period=1, fix=period) * matern32(90)".into(),
         model: SubsetOptions { keep: 150 }.into(),

@@ -489,14 +489,23 @@ fn a_member_on_ranks_has_the_weight_where_an_input_is_spread_over_decades() {
     assert!(error(&fitted) < 0.5 * error(&single), "{} for {}", error(&fitted), error(&single));
     // Standardised rows are those of the heaviest member.
     let x = fitted.standardise(&test).unwrap().0;
-    let close_all =
-        |all: Vec<f64>, others: Vec<f64>| all.iter().zip(others).for_each(|(a, b)| close(*a, b, 1e-9, "at"));
+    let close_all = |all: Vec<f64>, others: Vec<f64>| {
+        assert_eq!(all.len(), others.len());
+        all.iter().zip(others).for_each(|(a, b)| close(*a, b, 1e-9, "at"));
+    };
     let means = |all: Vec<Predictive>| all.iter().map(Predictive::mean).collect::<Vec<f64>>();
     close_all(means(fitted.predict_at(&x, None).unwrap()), means(fitted.predict(&test).unwrap()));
     close_all(means(fitted.latent_at(&x).unwrap()), means(fitted.predict_latent(&test).unwrap()));
     let targets = |all: Vec<TargetPrediction>| all.iter().map(TargetPrediction::mean).collect::<Vec<f64>>();
     close_all(targets(fitted.targets_at(&x, None).unwrap()), targets(fitted.predict_targets(&test).unwrap()));
-    // Rows are the same, whatever members make of them.
+    // Rows are the same, whatever members make of them, also in a file and with more of them.
+    let read = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+    assert_eq!(read.predict(&test).unwrap(), fitted.predict(&test).unwrap());
+    assert_eq!(read.summary, fitted.summary);
+    let updated = read.update(&data(160, 170)).unwrap();
+    assert!(updated.members().iter().all(|member| member.fitted.summary.rows == 70));
+    assert_eq!(updated.summary.evaluations, fitted.summary.evaluations);
+    assert_eq!(updated.sample(&test, 3, 1).unwrap().len(), 3);
     let members = fitted.members().iter().map(|member| member.fitted.clone());
     assert!(Fitted::average(members.collect()).is_ok());
     let linear = |from: usize, to: usize| {

@@ -39,6 +39,7 @@ pub fn members_json(fitted: &Fitted) -> Value {
         json!({
             "model": member.fitted.settings.model.kind(),
             "kernel": member.fitted.settings.kernel,
+            "input_transform": member.fitted.settings.input_transform.all.map(|kind| kind.to_string()),
             "target_transform": member.fitted.settings.target_transform,
             "weight": member.weight,
             "evidence": member.evidence,
@@ -68,7 +69,9 @@ pub fn members_text(fitted: &Fitted) -> String {
     let unheard = &fitted.summary.unheard;
     let left_out = match unheard.is_empty() {
         true => String::new(),
-        false => format!("Left out, of hardly any weight: {}\n", unheard.join(", ")),
+        false => {
+            format!("Left out, of hardly any weight, or broken by a transform of the inputs: {}\n", unheard.join(", "))
+        }
     };
     let others = fitted.summary.trail.len().saturating_sub(members.len() + unheard.len());
     let searched = match others {

@@ -85,7 +85,8 @@ pub struct Summary {
     /// The models of a search, each with its evidence or why it takes no part; empty if there was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<String>,
-    /// Models of an average that are left out because they have hardly any weight.
+    /// Models of an average that are left out because they have hardly any weight, or a transform of
+    /// the inputs breaks them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unheard: Vec<String>,
     /// Warnings about what looks degenerate, with advice.

@@ -46,6 +46,11 @@ impl Moments {
         }
     }
 
+    /// The standard deviation (divisor `n`).
+    pub fn sd(&self) -> f64 {
+        (self.square / self.count.max(1) as f64).sqrt()
+    }
+
     /// Whether all values are the same.
     fn is_constant(&self) -> bool {
         self.range[0] >= self.range[1]
@@ -53,7 +58,7 @@ impl Moments {
 
     /// Mean and standard deviation (divisor `n`), which is 1 for a constant; none if values differ by too little.
     fn scale(&self) -> Option<(f64, f64)> {
-        let sd = (self.square / self.count.max(1) as f64).sqrt();
+        let sd = self.sd();
         match (self.is_constant(), sd > SMALLEST) {
             (true, _) => Some((if self.count == 0 { 0.0 } else { self.range[0] }, 1.0)),
             (false, true) => Some((self.mean, sd)),

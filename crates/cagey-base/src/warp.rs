@@ -45,7 +45,8 @@ impl fmt::Display for WarpKind {
 #[serde(default)]
 pub struct Warping {
     /// The kind for all columns that are not named. None: [`asinh`](WarpKind::Asinh) for heavy-tailed columns if
-    /// targets are classes, and otherwise the columns as they are; of many rows also what trials propose.
+    /// targets are classes, and otherwise the columns as they are; an average over kernels has a member on ranks
+    /// besides, and one of models for many rows what trials propose.
     pub all: Option<WarpKind>,
     /// The kinds of single columns; none as for `all`.
     pub columns: Vec<(String, Option<WarpKind>)>,

@@ -38,7 +38,8 @@ fn rows(path: &Path, count: usize, most: f64) -> Result<Observations> {
 /// Images to learn from and to score on, with the kernel's lengthscale and variance.
 fn data(job: &Job<Options>) -> Result<(Observations, Observations, [f64; 2])> {
     let Some(folder) = &job.common.data else {
-        let all = rows(Path::new("examples/data/digits.csv.gz"), usize::MAX, 16.0)?;
+        let table = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv.gz");
+        let all = rows(Path::new(table), usize::MAX, 16.0)?;
         let count = job.size(&job.own.rows, [200, 1297, 1297]);
         let test = job.size(&job.own.test, [40, 500, 500]).min(all.n() - count.min(all.n()));
         let task = halves(&all.x[..(count + test) * all.d], all.d, &all.y[..count + test], count)?;

@@ -69,7 +69,8 @@ pub struct ModelOptions {
     kinds: KindArguments,
     /// Model functions of this transform of every input, or of one as COLUMN=TRANSFORM, repeatable: none; asinh, for
     /// heavy tails on one side or both; ranks, which makes the column normal; log, for positive columns; auto, asinh
-    /// for inputs with heavy tails if the target holds classes, and otherwise none [default: auto]
+    /// for inputs with heavy tails if the target holds classes, and otherwise none, but for a member on ranks of an
+    /// average over kernels [default: auto]
     #[arg(long, value_name = "TRANSFORM")]
     input_transform: Vec<String>,
     /// Model this function of the target instead of the target itself. By default none; an average over kernels has

@@ -82,7 +82,7 @@ fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
     }
     // The standard deviation of a constant is 1.
     let sd = |sd: f64| if sd > 0.0 { sd } else { 1.0 };
-    let scale = |moments: &Moments| (moments.mean, sd((moments.square / moments.count as f64).sqrt()));
+    let scale = |moments: &Moments| (moments.mean, sd(moments.sd()));
     let (mean, sd) = moments.iter().map(scale).unzip();
     about.moments = InputScale::affine(mean, sd);
     Ok(about)

@@ -224,11 +224,13 @@ impl Fitted {
         Self::of_members(self.members.iter().zip(models).map(kept).collect::<Result<_>>()?)
     }
 
-    /// What was said of the search and its members, also where another member has become the heaviest.
+    /// What was said of the search and its members, also where another member has become the heaviest, and what all
+    /// trainings took.
     fn said_as(mut self, before: &Self) -> Self {
         let Summary { trail, unheard, .. } = &before.summary;
         self.annotate(|summary| (summary.trail, summary.unheard) = (trail.clone(), unheard.clone()));
-        self
+        let Summary { iterations, evaluations, seconds, .. } = before.summary;
+        Self { summary: Summary { iterations, evaluations, seconds, ..self.summary.clone() }, ..self }
     }
 
     /// The average after a change of every member's predictions; weights stay.

@@ -38,7 +38,8 @@ impl Member {
 /// The members, and apart from them those that a transform of their inputs breaks.
 fn whole(members: Vec<Member>) -> Result<(Vec<Member>, Vec<Member>)> {
     let is_plain = |m: &Member| m.fitted.input_scale.warps.is_empty();
-    if members.iter().all(is_plain) || !members.iter().all(|m| m.fitted.is_gaussian()) {
+    let plain = members.iter().filter(|m| is_plain(m)).count();
+    if plain == 0 || plain == members.len() || !members.iter().all(|m| m.fitted.is_gaussian()) {
         return Ok((members, Vec::new()));
     }
     let loss = |m: &Member| {
@@ -57,8 +58,7 @@ fn whole(members: Vec<Member>) -> Result<(Vec<Member>, Vec<Member>)> {
 impl Fitted {
     /// The standard deviation of the targets, in their own units.
     fn spread(&self) -> f64 {
-        let Moments { count, square, .. } = Moments::of(self.targets().into_iter());
-        (square / count as f64).sqrt()
+        Moments::of(self.targets().into_iter()).sd()
     }
 
     /// Gives the members their weights.

@@ -148,8 +148,7 @@ fn spread(data: &Observations, column: usize) -> Spread {
     let other = values().find(|x| *x != first).unwrap_or(first);
     let binary = values().all(|x| x == first || x == other);
     // A constant column has a spread of 0, whatever the rounding errors of its mean.
-    let Moments { count, square, .. } = Moments::of(values());
-    Spread { sd: (square / count as f64).sqrt(), binary }
+    Spread { sd: Moments::of(values()).sd(), binary }
 }
 
 /// Below this shape, the covariance of a rational quadratic kernel hardly decreases.

@@ -251,8 +251,9 @@ impl Kernel {
     /// [`Error::Usage`] if there is none with this index.
     pub fn summand(&self, index: usize) -> Result<&Self> {
         let summands = self.summands();
-        let missing =
-            || Error::Usage(format!("the kernel has {} summands, there is no summand {index}", summands.len()));
+        let missing = || {
+            Error::Usage(format!("the kernel has {} summands, counted from 0, and no summand {index}", summands.len()))
+        };
         summands.get(index).copied().ok_or_else(missing)
     }
 
