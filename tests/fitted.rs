@@ -574,6 +574,19 @@ fn skewed() -> Dataset {
 }
 
 #[test]
+fn ranks_put_no_row_far_away_that_is_a_little_beyond_the_others() {
+    let data = Dataset::new(["a"], (0..60).map(f64::from).collect()).unwrap();
+    let data = data.with_target("y", (0..60).map(|i| f64::from(i).sin()).collect()).unwrap();
+    let fitted = Fit::new(&data).kernel("rbf").input_transform(Warping::all(WarpKind::Ranks)).steps(2).run().unwrap();
+    let warp = fitted.input_scale.warp(0);
+    for (end, beyond) in [(0.0, -9.0), (59.0, 68.0)] {
+        let gone = (warp.forward(beyond) - warp.forward(end)).abs();
+        assert!(gone > 0.0 && gone <= 9.0 + 1e-9, "{gone}");
+        assert!((warp.inverse(warp.forward(beyond)) - beyond).abs() < 1e-9);
+    }
+}
+
+#[test]
 fn transformed_inputs_are_increasing_and_carry_gradients() {
     let data = skewed();
     let a: Vec<f64> = data.x.iter().step_by(2).copied().collect();

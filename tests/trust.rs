@@ -9,6 +9,7 @@ mod verdicts;
 use std::f64::consts::TAU;
 
 use cagey::data::{Dataset, Schema, Split};
+use cagey::fitted::average::AVERAGE;
 use cagey::fitted::{Alternative, Fitted, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy, Verdict};
@@ -343,6 +344,26 @@ fn copies_are_named_and_prove_nothing() {
     let fitted = fit(&table(&["a", "b"], 72, counts), Settings::default());
     assert!(!fitted.summary.warnings.iter().any(|warning| warning.text.contains("copy")), "{:?}", fitted.summary);
     assert_eq!(left_out(&fitted).n, 72);
+    // So do counts at few inputs, by chance; but not where each input has one of them.
+    let counted =
+        |i: usize, at: usize| vec![(at % 20) as f64, (4.0 + 0.1 * (at % 20) as f64 + 2.0 * noise(i, 1.0)).round()];
+    let fitted = fit(&table(&["x"], 400, |i| counted(i, i)), Settings::default());
+    assert_eq!(fitted.summary.rows, 400, "{:?}", fitted.summary.warnings);
+    let fitted = fit(&table(&["x"], 60, |i| counted(i / 3, i / 3)), Settings::default());
+    assert_eq!(fitted.summary.rows, 20, "{:?}", fitted.summary.warnings);
+}
+
+#[test]
+fn outliers_ask_an_average_for_a_robust_likelihood_which_has_learned_something() {
+    let far = |i: usize| if i % 12 == 5 { 400.0 * noise(i, 3.0) } else { 0.1 * noise(i, 2.0) };
+    let row = |i: usize| vec![place(i, 1.0), place(i, 2.0), (5.0 * place(i, 1.0)).sin() + place(i, 2.0) + far(i)];
+    let data = table(&["a", "b"], 120, row);
+    let fitted = fit(&data, Settings { kernel: AVERAGE.into(), ..Settings::default() });
+    let advised = advice(&fitted, &left_out(&fitted).findings);
+    let robust = advised.iter().find(|one| one.settings.likelihood == "student-t").expect("a robust likelihood");
+    assert!(robust.gain > 0.5, "{robust:?}");
+    let useless = |fitted: &Fitted| fitted.summary.warnings.iter().any(|w| w.text.contains("nothing was learned"));
+    assert!(!useless(&fit(&data, Settings { kernel: "rbf(ard)".into(), ..robust.settings.clone() })));
 }
 
 #[test]

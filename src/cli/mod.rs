@@ -1,4 +1,4 @@
-//! The command line: one file for each subcommand, and no mathematics.
+//! The command line: one file or folder for each subcommand, and no mathematics.
 
 mod aggregation;
 mod columns;
@@ -92,7 +92,7 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Draw a model: posterior, components, calibration or learning curve
     Plot(plot::Plot),
-    /// Compute more with a trained computation-aware model: narrower error bars, the same parameters
+    /// Compute more with a trained computation-aware model: less uncertainty from what was not computed
     Refine(refine::Refine),
     /// Draw joint samples of the latent function at the rows of a table
     Sample(sample::Sample),

@@ -10,9 +10,12 @@ use clap::Args;
 use super::{output, report};
 use crate::values;
 
-/// Compute more with a trained computation-aware model: narrower error bars, the same parameters
+/// Compute more with a trained computation-aware model: less uncertainty from what was not computed
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Parameters stay. The computational part of the standard deviation falls (predict --split).
+Calibrated intervals are calibrated anew, and may become wider.
+
 Examples:
   cagey refine model.cagey --actions 512 -o finer.cagey")]
 pub struct Refine {
@@ -40,11 +43,11 @@ impl Refine {
         let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
         let calibration = match (before.calibration, refined.calibration) {
             (Some(before), Some(_)) if before.source == Source::FewRows => "",
-            (Some(_), Some(_)) => "Intervals are calibrated anew, for the narrower error bars\n",
+            (Some(_), Some(_)) => "Intervals are calibrated anew, and may be wider: less is left uncomputed\n",
             (Some(_), None) => {
                 report::warn(
-                    "the calibration of intervals was made for the wider error bars and is left out, because the rows \
-                     that it came from are not in the model file: intervals are as the model says",
+                    "the calibration of intervals was made for fewer actions and is left out, because the rows that it \
+                     came from are not in the model file: intervals are as the model says",
                 );
                 ""
             }

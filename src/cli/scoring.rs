@@ -68,6 +68,10 @@ pub struct HeldOut {
     distinct: Option<Scored>,
 }
 
+/// Where no row can be tested.
+const UNKNOWN: &str = "all of these rows have texts that the model was not trained with: whether intervals hold for \
+                       texts that it knows was not tested";
+
 /// What to know about held-out rows before trusting their scores.
 pub struct Judged {
     /// How many rows copy training rows, as a number and in words; none if no row does.
@@ -89,9 +93,11 @@ impl Judged {
         // A mixture over categories has no joint distribution with other rows.
         let unknown = fitted.with_unknown_categories(data);
         tested.retain(|row| unknown.binary_search(row).is_err());
-        let tested = data.subset(&tested);
         let what = if copies.whole.len() == data.n { "training rows" } else { "held-out rows" };
-        let trust = Trust::or_warn(Trust::of(fitted, &tested, what));
+        let trust = match tested.is_empty() && data.n > 0 {
+            true => Trust::untested(UNKNOWN),
+            false => Trust::or_warn(Trust::of(fitted, &data.subset(&tested), what)),
+        };
         Ok(Self { copies: words.map(|words| (copies.inputs.len(), words)), others, trust })
     }
 

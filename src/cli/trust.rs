@@ -36,6 +36,11 @@ impl Trust {
         Ok(Self::worded(fitted, diagnosis, what, verdict_in_words))
     }
 
+    /// Nothing was looked at, for a reason that the user is told.
+    pub fn untested(why: &str) -> Self {
+        Self { lines: vec![why.into()], json: json!({ "words": [why] }), diagnosis: None }
+    }
+
     /// Diagnoses intervals on the training rows, each predicted from all others. Empty if the model has no closed form
     /// for that. It claims less if `other` rows, held-out ones, are there to contradict it, or if a forecast is another
     /// matter.
@@ -133,7 +138,8 @@ const SHORTEST: f64 = 5.0;
 const LONGEST: f64 = 20.0;
 
 /// Why nothing is advised for an average.
-const NONE_FOR_AVERAGE: &str = "no advice: an average has weighed its members by the same rows";
+const NONE_FOR_AVERAGE: &str =
+    "no advice: the members were weighed by the same rows, and nothing else that was tried gains";
 
 /// Most settings that are advised at once.
 const MOST_ADVISED: usize = 3;
@@ -148,8 +154,8 @@ fn advice_in_words(found: &Alternative) -> String {
     let text = &found.advice.text;
     match found.numbered {
         true => format!(
-            "the number of the row, or its time, as an input {text}; score with --holdout-last, because random rows \
-             look too good"
+            "the number of the row, or its time, as an input {text}; --features keeps a column that numbers the rows; \
+             score with --holdout-last, because random rows look too good"
         ),
         false => format!("{} {text}", options(found).join(" ")),
     }

@@ -1,5 +1,7 @@
 //! Advice on what looks wrong with the data before a training, or with the training afterwards.
 
+use std::collections::HashMap;
+
 use crate::advice::Advice;
 use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
@@ -144,6 +146,25 @@ pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<
     };
     let droppable = telling.into_iter().chain(idle).map(|text| Advice::from(text).about("ReadOptions::drop"));
     droppable.chain(partial.map(Advice::from)).collect()
+}
+
+/// A warning about texts of a column that differ in upper and lower case only, which are different categories or
+/// classes.
+pub fn cases(schema: &Schema) -> Option<Advice> {
+    let target = schema.classes.iter().map(|classes| (schema.target.as_str(), classes.labels()));
+    let features = schema.features.iter().filter_map(|column| Some((column.name.as_str(), column.encoding.labels()?)));
+    let mut alike = features.chain(target).filter_map(|(name, labels)| {
+        let mut known = HashMap::new();
+        let twin = labels.iter().find_map(|label| Some((known.insert(label.to_lowercase(), label)?, label)));
+        twin.map(|(one, other)| format!("`{name}` (`{one}`, `{other}`)"))
+    });
+    let first = alike.next()?;
+    let more = alike.count();
+    let more = if more == 0 { String::new() } else { format!(" and in {more} more columns") };
+    Some(Advice::from(format!(
+        "texts that differ in upper and lower case only are different ones, in {first}{more}: correct them if they mean \
+         the same"
+    )))
 }
 
 /// A warning about rows whose noise is known to be 0, which then count as exact.

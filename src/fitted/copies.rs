@@ -24,13 +24,23 @@ const CATEGORIES: usize = 12;
 
 /// For each row, whether another one has the same inputs and the same target. In a table of categories inputs repeat
 /// anyway, and no row is a copy: there every column has two values, or few, and rows with the same inputs mostly have
-/// different targets.
+/// different targets. Nor where targets on a coarse grid, as counts, repeat by chance: each is found at several inputs,
+/// and most inputs that repeat have several targets.
 pub(super) fn copied(x: &[f64], d: usize, y: &[f64]) -> Vec<bool> {
     let whole: Vec<Vec<f64>> = x.chunks(d).zip(y).map(|(row, y)| row.iter().chain([y]).copied().collect()).collect();
-    let copied = twins(&groups(whole.iter().map(Vec::as_slice)));
+    let (pairs, inputs) = (groups(whole.iter().map(Vec::as_slice)), groups(x.chunks(d)));
+    let (copied, repeated) = (twins(&pairs), twins(&inputs));
     let most = (0..d).map(|at| distinct(x[at..].iter().step_by(d))).max().unwrap_or(0);
-    let differ = || 2 * number(&copied) < number(&twins(&groups(x.chunks(d))));
-    if most <= 2 || most <= CATEGORIES && differ() { vec![false; y.len()] } else { copied }
+    let differ = || 2 * number(&copied) < number(&repeated);
+    let by_chance = || {
+        let found: HashSet<(usize, usize)> = inputs.iter().copied().zip(pairs.iter().copied()).collect();
+        let mut targets = vec![0; inputs.len()];
+        found.iter().for_each(|(inputs, _)| targets[*inputs] += 1);
+        let rows: HashSet<usize> = inputs.iter().zip(&repeated).filter(|(_, is)| **is).map(|(at, _)| *at).collect();
+        let anew = rows.iter().filter(|at| targets[**at] > 1).count();
+        2 * distinct(y.iter()) < found.len() && 2 * anew > rows.len()
+    };
+    if most <= 2 || most <= CATEGORIES && differ() || by_chance() { vec![false; y.len()] } else { copied }
 }
 
 /// For each row, whether another one is in its group.

@@ -247,9 +247,9 @@ impl Fitted {
         Ok(Self { model, posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
-    /// The same model with at most `actions` more actions: more computation, narrower error bars, the same parameters.
-    /// A calibration by residuals was fitted for the wider error bars: it is fitted anew if it came from leaving rows
-    /// out, and dropped if its rows are gone.
+    /// The same model with at most `actions` more actions: more computation, less of the variance for what was not
+    /// computed, the same parameters. A calibration by residuals was fitted to the former variance: it is fitted anew
+    /// if it came from leaving rows out, and dropped if its rows are gone.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and errors of the solve.

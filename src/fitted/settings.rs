@@ -17,7 +17,8 @@ use crate::params::Belief;
 #[non_exhaustive]
 pub enum Calibrate {
     /// If leaving one out has a closed form, which costs little. With fewer than 50 rows, Student-t intervals because
-    /// the size of the errors is learned from few rows. Of 5,000 rows of classes or more, a tenth is not trained on
+    /// the size of the errors is learned from few rows. Of 5,000 rows or more a tenth is not trained on, where there is
+    /// no such form
     #[default]
     Auto,
     /// By leaving one out, or else from a share of the rows, which is then not trained on

@@ -46,13 +46,19 @@ impl Fitted {
     }
 }
 
-/// A warning if squared errors are no smaller than those of the mean.
+/// A warning if squared errors are no smaller than those of the mean, nor absolute ones than those of the median: a few
+/// outliers, to which a robust likelihood pays no attention, would be all of the variance.
 fn no_better_than_the_mean(y: &[f64], predicted: &[f64]) -> Option<Advice> {
-    let mean = y.iter().sum::<f64>() / y.len() as f64;
-    let total: f64 = y.iter().map(|y| (y - mean).powi(2)).sum();
-    let left: f64 = y.iter().zip(predicted).map(|(y, p)| (y - p).powi(2)).sum();
-    let r2 = 1.0 - left / total;
-    (r2 <= NOTHING).then(|| warning(&format!("the mean of the target (R² {})", shown(r2))))
+    let mut sorted = y.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (mean, median) = (y.iter().sum::<f64>() / y.len() as f64, sorted[y.len() / 2]);
+    let gained = |centre: f64, error: fn(f64) -> f64| {
+        let left: f64 = y.iter().zip(predicted).map(|(y, p)| error(y - p)).sum();
+        1.0 - left / y.iter().map(|y| error(y - centre)).sum::<f64>()
+    };
+    let (r2, of_sizes) = (gained(mean, |error| error * error), gained(median, f64::abs));
+    let useless = r2 <= NOTHING && of_sizes <= NOTHING;
+    useless.then(|| warning(&format!("the mean of the target (R² {})", shown(r2))))
 }
 
 /// A warning if the log loss is no smaller than that of the shares of the classes.

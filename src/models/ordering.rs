@@ -15,7 +15,7 @@ use crate::products::BlockSparse;
 pub enum RowOrder {
     /// The order of the data.
     Data,
-    /// By the leaves of a [`kd_tree`]: the rows of a block are near each other.
+    /// By the leaves of a k-d tree: the rows of a block are near each other.
     #[default]
     Tree,
 }

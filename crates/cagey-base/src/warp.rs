@@ -179,7 +179,7 @@ impl Warp {
             Self::Log { centre, least } => {
                 centre * (1.0 + (x.max(*least) / centre).ln()) + centre / least * (x - least).min(0.0)
             }
-            Self::Ranks { from, to } => line(from, to, x),
+            Self::Ranks { from, to } => line(from, to, x, |slope| slope.min(1.0)),
         }
     }
 
@@ -192,7 +192,7 @@ impl Warp {
                 let at = self.forward(*least);
                 centre * (w.max(at) / centre - 1.0).exp() + least / centre * (w - at).min(0.0)
             }
-            Self::Ranks { from, to } => line(to, from, w),
+            Self::Ranks { from, to } => line(to, from, w, |slope| slope.max(1.0)),
         }
     }
 
@@ -221,10 +221,13 @@ impl Warp {
     }
 }
 
-/// The broken line through points, at x; beyond them, the outer lines.
-fn line(from: &[f64], to: &[f64], x: f64) -> f64 {
-    let above = from.partition_point(|knot| *knot < x).clamp(1, from.len() - 1);
+/// The broken line through points, at x. Beyond them the outer lines go on, with slopes that are limited: the last
+/// ranks of a column without tails are far apart, and a row a little beyond its values must not be far from all others.
+fn line(from: &[f64], to: &[f64], x: f64, beyond: impl Fn(f64) -> f64) -> f64 {
+    let last = from.len() - 1;
+    let above = from.partition_point(|knot| *knot < x).clamp(1, last);
     let slope = (to[above] - to[above - 1]) / (from[above] - from[above - 1]);
+    let slope = if x < from[0] || x > from[last] { beyond(slope) } else { slope };
     // From the nearer end, so that knots are met exactly.
     let near = if x >= from[above] { above } else { above - 1 };
     to[near] + slope * (x - from[near])

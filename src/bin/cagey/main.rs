@@ -1,4 +1,4 @@
-//! The command: fit, predict, evaluate, inspect, plot and sample, from the terminal.
+//! The command `cagey`. Its subcommands are those of `src/cli`.
 //!
 //! What changes the whole process is here, not in the library: the allocator, and what the loader calls before `main`.
 

@@ -28,7 +28,7 @@ use folds::Folds;
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Compare {
-    /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
+    /// Table: CSV or TSV (also gzipped), NPY, IDX, Parquet (if the build has it); `-` for standard input
     data: PathBuf,
     /// Models to compare
     #[arg(long, value_parser = kinds::names(), value_delimiter = ',', value_name = "NAMES", conflicts_with = "model")]

@@ -28,7 +28,8 @@ pub use prepare::Prepared;
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, args = kinds::arguments(), after_help = examples())]
 pub struct Fit {
-    /// Table: CSV or TSV (also gzipped), NPY, Parquet, or a file that --rows-file made; `-` for standard input
+    /// Table: CSV or TSV (also gzipped), NPY, IDX, Parquet (if the build has it), or a file that --rows-file made; `-`
+    /// for standard input
     #[arg(required_unless_present = "shards")]
     data: Option<PathBuf>,
     /// Where to write the model

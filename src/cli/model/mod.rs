@@ -52,9 +52,8 @@ pub struct ModelOptions {
     /// function of its own
     #[arg(long, value_name = "COLUMN")]
     series: Option<String>,
-    /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
-    /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
-    #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
+    /// Likelihood
+    #[arg(long, value_name = "NAME", help = likelihood_help(), value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, up to 50,000 an average of
     /// nearest and experts (nearest alone if options are given), nearest alone beyond. For counts (poisson,
@@ -106,9 +105,10 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     bounds: Vec<String>,
     /// Whether intervals come from residuals instead of the normal distribution. The residuals are those of the
-    /// training rows, each predicted from all others. If the model has no closed form for that, they are those of a
-    /// share of the rows, which is then not trained on. For classes, they determine a temperature of the
-    /// probabilities. By default, the share is a tenth of 5,000 rows or more
+    /// training rows, each predicted from all others. If the model has no closed form for that, they are those of rows
+    /// set apart, which are not trained on: 15 % of the rows if asked for; by default, for classes and real targets
+    /// alike, a tenth of 5,000 rows or more (at most 1,000), and none of fewer. For classes, they determine a
+    /// temperature of the probabilities
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
@@ -119,8 +119,21 @@ pub struct ModelOptions {
     compared: bool,
 }
 
+fn likelihood_help() -> String {
+    let names: Vec<&str> = registry().likelihoods.rows().iter().map(|row| row.name).collect();
+    format!(
+        "Likelihood: {}. Some take an argument, as student-t(4) and bernoulli(logit). By default chosen from the \
+         values of the target",
+        names.join(", ")
+    )
+}
+
 fn kernel_help() -> String {
-    let forms = "\
+    let names = registry().kernels.names().join(", ");
+    format!(
+        "\
+Kernel expression. Grammar:
+{GRAMMAR}\
 average: a weighted average of models with matern12(ard), matern32(ard),
   rbf(ard), rbf, linear + matern32(ard) and linear, on ranks of the inputs, and
   of the logarithm of a target that is not negative; average(models): of
@@ -129,17 +142,16 @@ average: a weighted average of models with matern12(ard), matern32(ard),
 auto: the same for series, with structural kernels: a trend that walks
   (wiener), the season that the target shows (periodic * wiener), and
   matern12
-Kernels:
-  rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
-  cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
-  constant, white, wiener(order=1 or 2); projection(kernel, dim=2) of any of them;
+Kernels: {names}
+  With numbers: spectral_mixture(components=2), polynomial(power=2), wiener(order=2);
+  projection(kernel, dim=2) of any of them;
   same(dims=[c]): 1 for rows with the same value of a column, 0 for others
   (periodic_norm and cosine_norm are covariances of one column only)
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
 or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
-units of their standard deviations.";
-    format!("Kernel expression. Grammar:\n{GRAMMAR}{forms}")
+units of their standard deviations."
+    )
 }
 
 impl ModelOptions {

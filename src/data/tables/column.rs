@@ -185,6 +185,12 @@ impl ColumnReader {
         found.into_iter().flatten()
     }
 
+    /// The category that differs from a text in upper and lower case only.
+    pub(super) fn alike(&self, text: &str) -> Option<&String> {
+        let Kind::Category { codes, .. } = &self.kind else { return None };
+        codes.keys().filter(|known| known.to_lowercase() == text.to_lowercase()).min()
+    }
+
     /// The number of categories.
     pub(super) fn categories(&self) -> usize {
         if let Kind::Category { codes, .. } = &self.kind { codes.len() } else { 0 }

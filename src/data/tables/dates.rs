@@ -63,6 +63,11 @@ pub(super) fn when(text: &str) -> Option<When> {
     day(date, clock(time.trim())?)
 }
 
+/// Whether a time has an offset from UTC.
+pub(super) fn has_offset(text: &str) -> bool {
+    text.trim().parse::<Timestamp>().is_ok()
+}
+
 /// The time of a day, also with AM or PM.
 fn clock(text: &str) -> Option<Time> {
     let upper = text.to_ascii_uppercase();

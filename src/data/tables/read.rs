@@ -251,6 +251,7 @@ fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
         found.iter().map(|(text, rows)| format!("{} ({rows})", Cell::Text(text).quoted())).collect();
     let each = listed(&each, MOST_NAMED);
     let rows = if rows == 1 { "1 row".into() } else { format!("{rows} rows") };
+    let meant = found.iter().find_map(|(text, _)| reader.alike(text));
     let text = match (reader.series, reader.categories()) {
         (true, _) => format!(
             "`{name}`: the model has no rows of the series {each}; what it predicts for {rows} is what it expects of \
@@ -258,7 +259,8 @@ fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
         ),
         (false, known) => format!(
             "`{name}`: the model was not trained with {each}; for {rows} it predicts any of the {known} texts it \
-             knows, each with the same weight"
+             knows, each with the same weight{}",
+            meant.map_or(String::new(), |text| format!("; did you mean `{text}`?"))
         ),
     };
     Some(text.into())

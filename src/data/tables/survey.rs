@@ -138,9 +138,12 @@ fn few(all: &[String]) -> String {
 /// How columns are read, if not as plain numbers.
 fn said(read: &[(&str, Kind, &Tally)]) -> Vec<Advice> {
     let mut ways: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, kind, _) in read {
+    for (name, kind, tally) in read {
         let way = match kind {
             Kind::Category { .. } => "categories, a 0/1 input for each text".into(),
+            Kind::Date { order: None } if tally.offsets > 0 => {
+                "dates in UTC, in decimal years; dates without an offset count as UTC, and results are in UTC".into()
+            }
             Kind::Date { order: None } => "dates, in decimal years".into(),
             Kind::Date { order: Some(DateOrder::Day) } => "dates with the day first, in decimal years".into(),
             Kind::Date { order: Some(DateOrder::Month) } => "dates with the month first, in decimal years".into(),

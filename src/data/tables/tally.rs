@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::cell::{Cell, Value};
 use super::column::{Kind, MOST_CATEGORIES, dropping, is_decimal_comma};
-use super::dates::month;
+use super::dates::{has_offset, month};
 use super::options::{DateOrder, ReadOptions};
 use crate::advice::Advice;
 use crate::data::Notation;
@@ -35,6 +35,8 @@ pub(super) struct Tally {
     /// Dates that have the day first, the month first, and those that do not tell.
     orders: [usize; 2],
     open: usize,
+    /// Dates with an offset from UTC.
+    pub(super) offsets: usize,
     /// The texts of cells, from the first one on that is no plain number; at most one more than `MOST_CATEGORIES`.
     texts: HashSet<String>,
     /// Whole numbers of a column with the name of an index.
@@ -67,6 +69,7 @@ impl Tally {
             Value::Flag(_) => self.flags += 1,
             Value::Date(when) => {
                 self.dates += 1;
+                self.offsets += usize::from(has_offset(&cell.label()));
                 match when.order() {
                     Some(DateOrder::Day) => self.orders[0] += 1,
                     Some(DateOrder::Month) => self.orders[1] += 1,

@@ -4,7 +4,7 @@ use super::series::{is_even, periods};
 use super::trial::Way;
 use crate::arithmetic::ends;
 use crate::data::{Dataset, TargetTransform};
-use crate::fitted::average::AVERAGE;
+use crate::fitted::average::{AVERAGE, LINE, USUAL};
 use crate::fitted::copies::is_arranged;
 use crate::fitted::{Calibrate, Fitted, Registry, Settings};
 use crate::metrics::diagnosis::{Along, Finding, Remedy};
@@ -64,14 +64,10 @@ pub(super) fn candidates(
     registry: &Registry,
 ) -> Vec<Candidate> {
     let now = &fitted.settings;
-    let drift = found.iter().find_map(|found| match found {
-        Finding::Drift { along } => Some(*along),
+    let drifting = found.iter().find_map(|found| match found {
+        Finding::Drift { along: Along::Input(input) } => Some(*input),
         _ => None,
     });
-    let drifting = match drift {
-        Some(Along::Input(input)) => Some(input),
-        _ => None,
-    };
     let mut all = Vec::new();
     if let Some(input) = along.or(drifting) {
         all.extend(trends(fitted, data, input));
@@ -81,11 +77,7 @@ pub(super) fn candidates(
     let others: Vec<_> =
         others.filter(|one| all.iter().all(|had| had.settings.kernel != one.settings.kernel)).collect();
     all.extend(others);
-    let y = data.y.as_deref().unwrap_or_default();
-    if drift == Some(Along::Rows) && !is_arranged(&data.x, data.d, y) {
-        let (remedy, changes) = (Remedy::OrderAsInput, Vec::new());
-        all.push(Candidate { settings: now.clone(), numbered: true, remedy, changes });
-    }
+    all.extend(numbered(now, data, found));
     if now.calibrate == Calibrate::No {
         let settings = Settings { calibrate: Calibrate::Yes, ..now.clone() };
         let heavy = found.iter().any(|found| matches!(found, Finding::HeavyTails { .. }));
@@ -93,13 +85,14 @@ pub(super) fn candidates(
         all.push(Candidate::new(settings, remedy, "Settings::calibrate", "yes"));
     }
     // Their trials take longest: if the time is limited, others come first.
-    all.extend(likelihoods(fitted, y, found, registry));
+    all.extend(likelihoods(fitted, now, data.y.as_deref().unwrap_or_default(), found, registry));
     all
 }
 
-/// Of an average over kernels, the logarithm of the target for all members, if the average does not have it anyway, and
-/// other likelihoods with the kernel of the heaviest member; `along` the input of a series, also a trend and a season
-/// with that kernel. The trials are of that member.
+/// Of an average over kernels, the logarithm of the target for all members, if the average does not have it anyway, the
+/// number of the row as an input, and other likelihoods with the kernel of the heaviest member that has the target as
+/// it is and is not a line, or the usual one; `along` the input of a series, also a trend and a season with the kernel
+/// of the heaviest member. What they gain is compared with that one.
 pub(super) fn of_average(
     fitted: &Fitted,
     data: &Dataset,
@@ -110,27 +103,47 @@ pub(super) fn of_average(
     let Some(lead) = fitted.members().first().map(|member| &member.fitted) else { return Vec::new() };
     let transform_of = |fitted: &Fitted| fitted.settings.target_transform;
     let same = fitted.members().iter().all(|member| transform_of(&member.fitted) == transform_of(lead));
+    let logarithmic = transform_of(lead) != TargetTransform::Identity;
     let with_kernel = |mut candidate: Candidate| {
         candidate.changes.push(("Settings::kernel", format!("\"{}\"", candidate.settings.kernel)));
+        let plain = logarithmic.then(|| TargetTransform::Identity.name().into());
+        candidate.changes.extend(plain.map(|name| ("Settings::target_transform", name)));
         candidate
     };
-    let others = likelihoods(lead, data.y.as_deref().unwrap_or_default(), found, registry);
+    let is_plain = |own: &&Fitted| transform_of(own) == TargetTransform::Identity && own.settings.kernel != LINE;
+    let plain = fitted.members().iter().map(|member| &member.fitted).find(is_plain);
+    let now = match plain {
+        Some(own) => own.settings.clone(),
+        None => {
+            let settings = fitted.plain_settings().clone();
+            Settings { kernel: USUAL.into(), target_transform: TargetTransform::Identity, ..settings }
+        }
+    };
+    let others = likelihoods(plain.unwrap_or(lead), &now, data.y.as_deref().unwrap_or_default(), found, registry);
     let transform = transform(&lead.settings, data).filter(|_| same);
     // Structural kernels have weighed them already.
     let along = along.filter(|_| lead.settings.model.kind() != StateSpaceOptions::NAME);
     let mut trends = along.map_or(Vec::new(), |input| trends(lead, data, input));
     // Among members with and without the logarithm, the one with it was not asked for.
-    if !same && transform_of(lead) != TargetTransform::Identity {
+    if !same && logarithmic {
         let name = transform_of(lead).name();
         trends.iter_mut().for_each(|trend| trend.changes.push(("Settings::target_transform", name.into())));
     }
-    let mut of_lead: Vec<Candidate> = trends.into_iter().chain(others.into_iter().map(with_kernel)).collect();
+    let mut named: Vec<Candidate> = trends.into_iter().chain(others.into_iter().map(with_kernel)).collect();
     // Nor were ranks of the inputs, where other members do without.
-    let inputs = &lead.settings.input_transform;
-    if let Some(kind) = inputs.all.filter(|_| fitted.plain_settings().input_transform != *inputs) {
-        of_lead.iter_mut().for_each(|one| one.changes.push(("Settings::input_transform", kind.to_string())));
+    let asked = &fitted.plain_settings().input_transform;
+    for Candidate { settings: Settings { input_transform: own, .. }, changes, .. } in &mut named {
+        changes.extend(own.all.filter(|_| own != asked).map(|kind| ("Settings::input_transform", kind.to_string())));
     }
-    transform.into_iter().chain(of_lead).collect()
+    transform.into_iter().chain(numbered(&lead.settings, data, found)).chain(named).collect()
+}
+
+/// The number of the row as an input, where errors drift along rows that are in no other order.
+fn numbered(now: &Settings, data: &Dataset, found: &[Finding]) -> Option<Candidate> {
+    let drifts = found.iter().any(|found| matches!(found, Finding::Drift { along: Along::Rows }));
+    let open = drifts && !is_arranged(&data.x, data.d, data.y.as_deref().unwrap_or_default());
+    let (settings, remedy) = (now.clone(), Remedy::OrderAsInput);
+    open.then(|| Candidate { settings, numbered: true, remedy, changes: Vec::new() })
 }
 
 /// Larger counts are nearly continuous.
@@ -144,8 +157,7 @@ const NOISY: f64 = 1e-3;
 const HEAVY: f64 = 10.0;
 
 /// Likelihoods for the kind of target: counts, positive numbers, heavy tails, noise that varies.
-fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registry) -> Vec<Candidate> {
-    let now = &fitted.settings;
+fn likelihoods(fitted: &Fitted, now: &Settings, y: &[f64], found: &[Finding], registry: &Registry) -> Vec<Candidate> {
     let kind = now.model.kind();
     // A state-space model takes only some, and other kernels than it has are for others.
     let takes_any = kind != StateSpaceOptions::NAME && registry.models.row(kind).is_some_and(|row| row.any_likelihood);
@@ -170,6 +182,7 @@ fn likelihoods(fitted: &Fitted, y: &[f64], found: &[Finding], registry: &Registr
         (counts, "poisson", Remedy::Likelihood),
         (counts, "negative-binomial", Remedy::Likelihood),
         (least > 0.0 && !counts, "gamma", Remedy::Likelihood),
+        (least > 0.0 && most < 1.0, "beta", Remedy::Likelihood),
         (heavy, "student-t", Remedy::HeavyTails),
         (varies, "heteroscedastic", Remedy::Heteroscedastic),
     ];

@@ -47,8 +47,8 @@ impl Fitted {
     /// training rows ask for forecasts of the later training rows along that input. The work is limited by the number
     /// of rows, so a table has the same alternatives on any machine, unless `time` is limited. None if the model does
     /// not hold its rows, has known noise, or is for targets that are not Gaussian. An average has weighed kernels
-    /// itself, so for it only the logarithm of the target, other likelihoods, and of a series a trend and a season are
-    /// tried.
+    /// itself, so for it only the logarithm of the target, the number of the row, other likelihoods, and of a series a
+    /// trend and a season are tried.
     ///
     /// # Errors
     /// Errors of leaving rows out. An alternative that cannot be trained is left out.
@@ -110,8 +110,12 @@ impl Fitted {
     fn rows_of_user(&self) -> Result<Dataset> {
         // Whole numbers, such as 0, come back from their standardised values with a rounding error.
         let TargetScale { transform, sd, .. } = self.target_scale;
-        let fine = if transform == TargetTransform::Identity { 1e-9 * sd } else { 0.0 };
-        let whole = |y: f64| if (y - y.round()).abs() < fine { y.round() } else { y };
+        let size = |y: f64| match transform {
+            TargetTransform::Identity => sd,
+            TargetTransform::Log => y,
+            TargetTransform::Log1p => 1.0 + y,
+        };
+        let whole = |y: f64| if (y - y.round()).abs() < 1e-9 * size(y) { y.round() } else { y };
         let of_user = |z: &f64| whole(self.target_scale.inverse(*z));
         let y = self.data.y.iter().map(of_user).collect();
         let names = self.schema.feature_names();

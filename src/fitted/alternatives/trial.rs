@@ -28,8 +28,8 @@ const SURE: f64 = 2.0;
 /// The least share of a gain that the rows have without the outer tenths: what a few rows gain is not found again.
 const SHARED: f64 = 0.5;
 
-/// Most rows of `d` columns that a trial takes. Work is limited and not time, so that a table gets the same advice on
-/// any machine.
+/// Most rows of `d` columns that a trial takes: where time does not end the trials, a table gets the same advice on any
+/// machine.
 pub(super) fn most_rows(d: usize) -> usize {
     (1..).find(|n| n * n * (n + 8 * d) > WORK).unwrap_or(1) - 1
 }

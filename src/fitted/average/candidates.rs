@@ -84,11 +84,11 @@ const ON_A_LINE: usize = 3;
 /// A linear function of real targets with an offset, whose variance stays as it is. Rows and targets are centred by
 /// their own means. So with more columns than rows and without an offset, each row would follow from all others, and
 /// the evidence would grow without a bound as the noise falls.
-const LINE: &str = "linear + constant(fix=variance)";
+pub(in crate::fitted) const LINE: &str = "linear + constant(fix=variance)";
 
 /// The kernel of models of the target's logarithm, where a linear trend would be an exponential one of the target, and
 /// of models of transformed inputs.
-const USUAL: &str = "matern32(ard)";
+pub(in crate::fitted) const USUAL: &str = "matern32(ard)";
 
 /// Fewer rows do not tell how an input is spread, or whether errors grow with the target; a model of its logarithm
 /// would only make predictions depend on where the target has its zero.

@@ -25,7 +25,7 @@ mod weights;
 use std::sync::Arc;
 
 pub use candidates::{AVERAGE, MANY, OF_LABELS, OF_MODELS, UNTRIED_MODELS, candidates, cost_of_labels, seconds};
-pub(super) use candidates::{Asked, TELL, asked, models, of_table};
+pub(super) use candidates::{Asked, LINE, TELL, USUAL, asked, models, of_table};
 pub(super) use train::{is_without, own, train};
 pub(super) use transforms::{Chosen, chosen};
 

@@ -235,6 +235,7 @@ impl Plan {
         if whole {
             warnings.extend(advice::few(rows, data, &schema.target).map(Advice::from));
             warnings.extend(advice::constants(data, schema, auxiliary));
+            warnings.extend(advice::cases(schema));
             warnings.extend(leak::warnings(data, schema, auxiliary));
             if self.model.likelihood().noise().is_some() {
                 warnings.extend(advice::copies(data));

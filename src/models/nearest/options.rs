@@ -73,14 +73,14 @@ mod command {
     /// The default up to so many rows, all of which every step compares with those of its batch.
     const ROWS: usize = 2_000_000;
 
-    /// The arguments of the GP on nearest neighbours. Their help is that of the model which has them too.
+    /// The arguments of the GP on nearest neighbours. Their help is also for the models that share them.
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
-        /// Number of nearest rows that predict a row
+        /// Number of nearest rows (nearest) or inducing inputs (swsgp) that predict a row [default: 256; swsgp: 16]
         #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
         neighbors: Option<usize>,
-        /// Rows of a minibatch
+        /// Rows of a minibatch [default: 128; svgp and swsgp: 1024]
         #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
         batch: Option<usize>,
     }

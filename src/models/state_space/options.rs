@@ -58,7 +58,7 @@ mod command {
 
         const EXAMPLE: Option<&'static str> = Some(
             "cagey fit series.csv --dates --model state-space \
-                 --kernel \"wiener(order=2) + periodic(period=365.25) * wiener\"",
+                 --kernel \"wiener(order=2) + periodic(period=1, fix=period) * wiener\"",
         );
 
         type Arguments = NoArguments;

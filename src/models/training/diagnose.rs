@@ -1,6 +1,6 @@
 //! Advice when a fit looks degenerate: what a careful statistician would ask first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::advice::Advice;
 use crate::data::Moments;
@@ -69,7 +69,12 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         );
         found.push(Advice::from(text).set("TrainConfig::restarts", 5).about("Settings::init"));
     }
-    for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound()) {
+    let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
+    let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
+    let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);
+    // What is told of it then says more than where it ended.
+    let is_flat = |p: &Parameter| p.is_length() && p.internal().iter().all(|l| *l > LONG * largest);
+    for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound() && !is_flat(p)) {
         let end = |bound: &str| Advice::from(format!("{path} = {} ended at {bound}", shown(parameter)));
         found.push(match parameter.constraint() {
             Constraint::Interval { lower, upper } => {
@@ -97,15 +102,12 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
     }
     let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
-    let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
-    let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
-    let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);
-    // Along a column with two values, such as a category, a short lengthscale separates only these two values.
-    let least = varying().filter(|spread| !spread.binary).map(|spread| spread.sd).reduce(f64::min);
+    // Where values repeat, as categories do, a short lengthscale only separates rows with different ones.
+    let least = varying().filter(|spread| !spread.repeats).map(|spread| spread.sd).reduce(f64::min);
     let columns = entry_columns(&kernels, data.d);
     for (path, parameter) in &lengths {
         let internal = parameter.internal();
-        if internal.iter().all(|l| *l > LONG * largest) {
+        if is_flat(parameter) {
             let text = format!(
                 "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a \
                  linear or constant kernel does the same with fewer parameters",
@@ -115,7 +117,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         }
         let short = match columns.get(&parameter.id()) {
             Some(columns) => {
-                let is_short = |l: f64, Spread { sd, binary }: &Spread| !binary && l < SHORT * sd;
+                let is_short = |l: f64, of: &Spread| !of.repeats && l < SHORT * of.sd;
                 let mut of_columns = internal.iter().zip(columns);
                 let short = of_columns.find(|(l, column)| is_short(**l, &spreads[**column]));
                 short.map(|(_, column)| format!(" along the input `{}`", names[*column]))
@@ -138,17 +140,15 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
 struct Spread {
     /// Its standard deviation: 1 where inputs are standardised.
     sd: f64,
-    /// Whether it has at most two values.
-    binary: bool,
+    /// Whether it has at most half as many values as rows, as categories and codes do.
+    repeats: bool,
 }
 
 fn spread(data: &Observations, column: usize) -> Spread {
     let values = || data.x[column..].iter().step_by(data.d).copied();
-    let first = data.x[column];
-    let other = values().find(|x| *x != first).unwrap_or(first);
-    let binary = values().all(|x| x == first || x == other);
+    let distinct: HashSet<u64> = values().map(f64::to_bits).collect();
     // A constant column has a spread of 0, whatever the rounding errors of its mean.
-    Spread { sd: Moments::of(values()).sd(), binary }
+    Spread { sd: Moments::of(values()).sd(), repeats: 2 * distinct.len() <= data.n() }
 }
 
 /// Below this shape, the covariance of a rational quadratic kernel hardly decreases.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Algebra {
-    /// On the host in f64 up to order 64 ([`LARGEST_ON_HOST`](Algebra::LARGEST_ON_HOST)), on the device in f32 above
+    /// On the host in f64 up to order 64, on the device in f32 above
     #[default]
     Auto,
     /// On the host in f64: every matrix crosses twice
