@@ -72,21 +72,33 @@ def fit(table: Any, target: str | None = None, *, threads: int | None = None, ve
     20
     """
     words = _words({"target": target, **options})
+    table = _tables.opened(table)
+    frame, names = _tables.frame(table), _tables.names(table)
+    read = _tables.categories(table, options, target or names[-1])
     bar = Bar() if verbose else None
-    model, messages, report, interrupt = _cagey.fit(words, _tables.frame(table), threads=threads, progress=bar, report=True)
+    model, messages, report, interrupt = _cagey.fit(
+        words + read, frame, threads=_tables.threads(threads), progress=bar, report=True
+    )
     if bar:
         bar.close()
     tell(messages)
+    summary = json.loads(model.summary())
+    beside = (summary["target"], summary["auxiliary"])
+    columns = [name for name in names if name not in beside]
+    _tables.tell_left_out(columns, summary["inputs"], options)
     for text in model.warnings():
         warn(text)
     if interrupt is not None:
         raise interrupt
+    classes = summary["classes"]
+    labels = None if classes is None else _tables.labels(classes, _tables.without(table, summary["target"])[1])
+    model.note = json.dumps({"words": words, "labels": labels, "columns": columns})
     return _adopted(model, report, threads)
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
     """Read a model that ``save`` or the command ``cagey fit`` wrote: a :class:`GPRegressor` or :class:`GPClassifier`."""
-    return _adopted(_cagey.Model.load(path, threads), None, threads)
+    return _adopted(_cagey.Model.load(path, _tables.threads(threads)), None, threads)
 
 
 def _adopted(model: _cagey.Model, report: tuple[str, str] | None, threads: int | None) -> Any:
@@ -145,8 +157,11 @@ def compare(
     words = _words({"target": target, **options})
     kernels = None if kernels is None else [str(kernel) for kernel in kernels]
     words += _tables.texts({"models": models, "kernels": kernels})
+    table = _tables.opened(table)
+    frame = _tables.frame(table)
+    words += _tables.categories(table, options, target or _tables.names(table)[-1])
     bar = Bar() if verbose else None
-    found, messages = _cagey.compare(words, _tables.frame(table), threads=threads, progress=bar)
+    found, messages = _cagey.compare(words, frame, threads=_tables.threads(threads), progress=bar)
     if bar:
         bar.close()
     tell(messages)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _cagey
+from . import _cagey, _tables
 from ._estimators import GPClassifier, GPRegressor
 
 Array = NDArray[np.float64]
@@ -22,7 +22,8 @@ class Objective:
     Parameters
     ----------
     estimator : GPRegressor or GPClassifier
-        What to fit; it need not be fitted.
+        What to fit; it need not be fitted. Without a kernel it is ``"matern32(ard)"``; an average of kernels has no
+        objective.
     X, y : arrays
         Rows of numbers, and their targets.
 
@@ -41,15 +42,17 @@ class Objective:
     """
 
     def __init__(self, estimator: GPRegressor | GPClassifier, X: ArrayLike, y: ArrayLike) -> None:
+        if str(estimator.kernel) == "average":
+            raise ValueError("an average of kernels has no one objective: choose a kernel for the estimator")
         X = np.ascontiguousarray(np.asarray(X, dtype=np.float64))
         labels = None
         if isinstance(estimator, GPClassifier):
             classes, y = np.unique(y, return_inverse=True)
             labels = [str(label) for label in classes.tolist()]
         likelihood = estimator.likelihood or ("gaussian" if labels is None else None)
-        words = estimator._words(likelihood, {}) + ([] if estimator.kernel else ["--kernel=matern32(ard)"])
+        words = estimator._words(likelihood) + ([] if estimator.kernel else ["--kernel=matern32(ard)"])
         y = np.ascontiguousarray(np.asarray(y, dtype=np.float64))
-        self._native = _cagey.Objective(words, X, y, classes=labels, threads=estimator.threads)
+        self._native = _cagey.Objective(words, X, y, classes=labels, threads=_tables.threads(estimator.threads))
 
     @property
     def theta(self) -> Array:

@@ -9,22 +9,39 @@ linear + 2.0 * periodic(period=1.0, fix=period) * rbf(ard)
 rbf(dims=["age"]) * (linear + constant)
 
 A kernel can carry what training knows about its parameters: ``k.rbf().bounds(lengthscale=(0.1, 10))``,
-``.prior(lengthscale="lognormal(0, 1)")``, ``.start(lengthscale=2.0)``, ``.fixed("variance")``; names are those that
-``inspect`` shows, such as ``rbf.lengthscale`` where several kernels have one.
+``.prior(lengthscale="lognormal(0, 1)")``, ``.start(lengthscale=2.0)``, ``.fixed("variance")``. This holds for the
+kernels that the object has then, and not for those that are added to it or multiplied with it later. Of several, one
+is named as by ``inspect``: ``.bounds(**{"rbf2.lengthscale": (0.1, 10)})``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from ._cagey import kernel_parameters
 
 
 class Kernel:
     """A covariance function: its text, and what is known about its parameters."""
 
-    def __init__(self, text: str, options: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    # Numbers of NumPy leave products to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, text: str) -> None:
         self.text = str(text)
-        self.options = {name: dict(values) for name, values in (options or {}).items()}
+        self._leaves = _leaves(self.text)
+        # Values by option, place of the kernel in the text, and parameter.
+        self._known: dict[tuple[str, int, str], Any] = {}
+
+    @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """What is known about parameters, as the options of a fit: by option, then by the parameter's path."""
+        paths, options = _paths(self._leaves), dict[str, dict[str, Any]]()
+        for (option, at, parameter), value in self._known.items():
+            options.setdefault(option, {})[f"{paths[at]}.{parameter}"] = value
+        return options
 
     def __str__(self) -> str:
         return self.text
@@ -37,11 +54,15 @@ class Kernel:
     def __hash__(self) -> int:
         return hash(self.text)
 
-    def _joined(self, text: str, other: Kernel | None = None) -> Kernel:
-        options = {name: dict(values) for name, values in self.options.items()}
-        for name, values in (other.options if other else {}).items():
-            options.setdefault(name, {}).update(values)
-        return Kernel(text, options)
+    def _holding(self, *parts: tuple[Kernel, int]) -> Kernel:
+        """The same with what is known about kernels that its text holds, each from a place on."""
+        for part, first in parts:
+            known = part._known.items()
+            self._known.update({(option, first + at, parameter): value for (option, at, parameter), value in known})
+        return self
+
+    def _joined(self, text: str, other: Kernel) -> Kernel:
+        return Kernel(text)._holding((self, 0), (other, len(self._leaves)))
 
     def __add__(self, other: Kernel | str) -> Kernel:
         other = _kernel(other)
@@ -51,34 +72,67 @@ class Kernel:
         return _kernel(other) + self
 
     def __mul__(self, other: Kernel | str | float) -> Kernel:
-        if isinstance(other, (int, float)):
+        if not isinstance(other, (str, Kernel)):
             return other * self
         other = _kernel(other)
         return self._joined(f"{_factor(self)} * {_factor(other)}", other)
 
     def __rmul__(self, other: str | float) -> Kernel:
-        if isinstance(other, (int, float)):
-            return self._joined(f"{float(other)!r} * {_factor(self)}")
+        if not isinstance(other, str):
+            return Kernel(f"{float(other)!r} * {_factor(self)}")._holding((self, 0))
         return _kernel(other) * self
 
-    def _known(self, kind: str, values: Mapping[str, Any]) -> Kernel:
-        return self._joined(self.text, Kernel("", {kind: values}))
+    def _with(self, option: str, values: Mapping[str, Any]) -> Kernel:
+        made = Kernel(self.text)._holding((self, 0))
+        for name, value in values.items():
+            own, parameter = _parts(name)
+            paths = _paths(self._leaves)
+            has = [parameter.partition("[")[0] in kernel_parameters(leaf) for leaf in self._leaves]
+            places = [at for at, path in enumerate(paths) if has[at] and own in (None, path)]
+            if not places:
+                known = zip(paths, map(kernel_parameters, self._leaves))
+                there = [f"{path}.{each}" for path, parameters in known for each in parameters]
+                raise ValueError(f"{self} has no parameter {name!r}; there are {', '.join(there) or 'none'}")
+            made._known.update({(option, at, parameter): value for at in places})
+        return made
 
     def bounds(self, **ranges: tuple[float, float]) -> Kernel:
         """Bounds of parameters: ``bounds(lengthscale=(0.1, 10))``."""
-        return self._known("bounds", ranges)
+        return self._with("bounds", ranges)
 
     def prior(self, **priors: str) -> Kernel:
         """Priors of parameters: ``prior(lengthscale="gamma(2, 1)")``."""
-        return self._known("prior", priors)
+        return self._with("prior", priors)
 
     def start(self, **values: float | Sequence[float]) -> Kernel:
         """Initial values of parameters in the units of the data."""
-        return self._known("init", values)
+        return self._with("init", values)
 
     def fixed(self, *names: str) -> Kernel:
         """Parameters that keep their initial value."""
-        return self._known("fix", {name: True for name in names})
+        return self._with("fix", {name: True for name in names})
+
+
+# Numbers, arguments with a name, and lists hold no kernels.
+_WORDS = re.compile(r'"[^"]*"|\d[\w.]*|\w+\s*=\s*[\w.+-]*|\[(?:"[^"]*"|[^]"])*\]|([A-Za-z_]\w*)')
+
+
+def _leaves(text: str) -> list[str]:
+    """The names of kernels and input transforms in a text, in its order."""
+    return [name for name in _WORDS.findall(text) if name not in ("", "ard")]
+
+
+def _paths(leaves: list[str]) -> list[str]:
+    """Their paths: names that occur more than once have numbers."""
+    numbers = [leaves[: at + 1].count(leaf) for at, leaf in enumerate(leaves)]
+    return [leaf if leaves.count(leaf) == 1 else f"{leaf}{number}" for leaf, number in zip(leaves, numbers)]
+
+
+def _parts(name: str) -> tuple[str | None, str]:
+    """The path of a kernel, if there is one, and a parameter, which may have a column: `rbf.lengthscale[age]`."""
+    path, column = name.removeprefix("kernel.").partition("[")[::2]
+    own, _, parameter = path.rpartition(".")
+    return own or None, f"{parameter}[{column}" if column else parameter
 
 
 def _kernel(value: Kernel | str) -> Kernel:
@@ -105,7 +159,8 @@ def call(name: str, *arguments: Any, ard: bool = False, **named: Any) -> Kernel:
     """The kernel with that name in the command's grammar: ``call("rq", alpha=2.0)``."""
     parts = [_value(part) for part in arguments] + (["ard"] if ard else [])
     parts += [f"{key}={_value(part)}" for key, part in named.items() if part is not None]
-    return Kernel(f"{name}({', '.join(parts)})" if parts else name)
+    made = Kernel(f"{name}({', '.join(parts)})" if parts else name)
+    return made._holding(*((part, 1) for part in arguments if isinstance(part, Kernel)))
 
 
 def _named(name: str) -> Callable[..., Kernel]:
@@ -131,3 +186,6 @@ linear = _named("linear")
 polynomial = _named("polynomial")
 constant = _named("constant")
 white = _named("white")
+wiener = _named("wiener")
+same = _named("same")
+projection = _named("projection")

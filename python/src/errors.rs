@@ -56,7 +56,9 @@ pub fn in_parameters(text: &str) -> String {
         shown += before;
         let length = from[2..].find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
         let (name, after) = from[2..].split_at(length.unwrap_or(from.len() - 2));
-        if before.ends_with(|c: char| c.is_alphanumeric() || c == '-') || !name.starts_with(char::is_alphabetic) {
+        let of_cargo = before.ends_with("build with `");
+        let inside = before.ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        if of_cargo || inside || !name.starts_with(char::is_alphabetic) {
             shown += "--";
             shown += name;
             rest = after;

@@ -23,7 +23,7 @@ mod _cagey {
     #[pymodule_export]
     use super::objective::Objective;
     #[pymodule_export]
-    use super::training::{Frame, compare, fit, options};
+    use super::training::{Frame, compare, fit, kernel_parameters, options};
 
     use super::*;
 

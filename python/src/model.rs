@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 use cagey::burn;
 use cagey::cli::request;
 use cagey::data::{Dataset, Encoding};
 use cagey::fitted::{Fitted, Registry};
+use cagey::likelihoods::Auxiliary;
 use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::model_file::ModelFile;
 use cagey::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
@@ -27,6 +30,16 @@ type Numbers<'py> = Bound<'py, PyByteArray>;
 pub struct Model {
     fitted: Fitted,
     threads: Option<usize>,
+    /// What the package keeps in the file beside the model: parameters of the estimator, and labels of classes.
+    note: Mutex<Option<String>>,
+}
+
+/// The entry of a file's document that has the note; other readers pass over it.
+const NOTE: &str = "python";
+
+/// The note in a file.
+fn noted(file: &ModelFile) -> Option<String> {
+    file.document.get(NOTE)?.as_str().map(Into::into)
 }
 
 /// Rows times training rows below which one thread is as fast as several.
@@ -45,7 +58,16 @@ fn numbers<const D: usize>(tensor: &Tensor<D>) -> Result<Vec<f64>> {
 
 impl Model {
     pub fn new(fitted: Fitted, threads: Option<usize>) -> Self {
-        Self { fitted, threads }
+        Self { fitted, threads, note: Mutex::default() }
+    }
+
+    /// The content of the model's file, if it differs from what the library writes.
+    fn with_note(&self) -> Result<Option<ModelFile>> {
+        let Some(note) = self.note() else { return Ok(None) };
+        let bytes = self.fitted.to_bytes()?;
+        let mut file = ModelFile::from_bytes(&bytes).map_err(Error::Data)?;
+        file.document[NOTE] = note.into();
+        Ok(Some(file))
     }
 
     /// Rows to predict: in an array that lacks the auxiliary column, it has its neutral value.
@@ -59,7 +81,7 @@ impl Model {
     fn table(&self, rows: Rows, target: Option<Vec<f64>>) -> Result<Dataset> {
         let need = target.is_some();
         let data = match rows {
-            Rows::Frame(frame) => request::read(&self.fitted, &frame, false)?,
+            Rows::Frame(frame) => request::read(&self.fitted, &frame, false).map_err(kept)?,
             Rows::Array(x, n, d) => {
                 let mut names = self.fitted.schema.feature_names();
                 let own = self.fitted.settings.auxiliary_column.as_ref();
@@ -103,6 +125,17 @@ enum Rows {
     Array(Vec<f64>, usize, usize),
 }
 
+/// The error without the advice to leave rows out by an option: predictions have a place for each row.
+fn kept(error: Error) -> Error {
+    match error {
+        Error::Advised { error, mut settings } => {
+            settings.retain(|setting| setting.field != "ReadOptions::missing");
+            Error::Advised { error, settings }
+        }
+        other => other,
+    }
+}
+
 /// Passes messages to the package, which warns and logs.
 fn warn(py: Python, messages: Vec<(bool, String)>) -> PyResult<()> {
     if messages.is_empty() {
@@ -118,27 +151,48 @@ impl Model {
     #[pyo3(signature = (bytes, threads=None))]
     fn from_bytes(py: Python, bytes: &[u8], threads: Option<usize>) -> PyResult<Self> {
         let bytes = Cow::from(bytes);
-        let fitted = pool::compute(py, threads, || Fitted::from_bytes(&bytes, &Registry::default(), None))?;
-        Ok(Self { fitted, threads })
+        let (fitted, note) = pool::compute(py, threads, || {
+            let fitted = Fitted::from_bytes(&bytes, &Registry::default(), None)?;
+            Ok((fitted, ModelFile::from_bytes(&bytes).ok().as_ref().and_then(noted)))
+        })?;
+        Ok(Self { note: Mutex::new(note), ..Self::new(fitted, threads) })
     }
 
     /// A model from its file.
     #[staticmethod]
     #[pyo3(signature = (path, threads=None))]
     fn load(py: Python, path: PathBuf, threads: Option<usize>) -> PyResult<Self> {
-        let fitted = pool::compute(py, threads, || Fitted::load(&path))?;
-        Ok(Self { fitted, threads })
+        let (fitted, note) =
+            pool::compute(py, threads, || Ok((Fitted::load(&path)?, noted(&ModelFile::load(&path)?))))?;
+        Ok(Self { note: Mutex::new(note), ..Self::new(fitted, threads) })
     }
 
     /// Writes the file that the command reads.
     fn save(&self, py: Python, path: PathBuf) -> PyResult<()> {
-        pool::compute(py, self.threads, || self.fitted.save(&path))
+        pool::compute(py, self.threads, || match self.with_note()? {
+            Some(file) => file.save(&path),
+            None => self.fitted.save(&path),
+        })
     }
 
     /// The bytes of that file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = pool::compute(py, self.threads, || self.fitted.to_bytes())?;
+        let bytes = pool::compute(py, self.threads, || match self.with_note()? {
+            Some(file) => file.to_bytes(),
+            None => self.fitted.to_bytes(),
+        })?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// What the package keeps in the file beside the model.
+    #[getter]
+    fn note(&self) -> Option<String> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[setter]
+    fn set_note(&self, note: Option<String>) {
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<usize>))> {
@@ -266,7 +320,7 @@ impl Model {
     fn update(&self, x: &Bound<PyAny>, y: &Bound<PyAny>) -> PyResult<Self> {
         let (rows, y) = (self.rows(x)?, border::column(y)?);
         let fitted = pool::compute(x.py(), self.threads, move || self.fitted.update(&self.table(rows, Some(y))?))?;
-        Ok(Self { fitted, threads: self.threads })
+        Ok(Self { note: Mutex::new(self.note()), ..Self::new(fitted, self.threads) })
     }
 
     /// Training targets, and mean and standard deviation of their leave-one-out predictions.
@@ -323,6 +377,12 @@ impl Model {
     /// log evidence is of the targets in their own unit, without priors; none for other objectives.
     fn summary(&self) -> String {
         let Fitted { summary, settings, target_scale, .. } = &self.fitted;
+        let beside = match self.fitted.model.likelihood().auxiliary() {
+            Auxiliary::NoiseVariance => Some("noise_sd"),
+            Auxiliary::Exposure => Some("exposure"),
+            Auxiliary::Trials => Some("trials"),
+            _ => None,
+        };
         let value = json!({
             "rows": summary.rows,
             "loss": summary.loss,
@@ -331,7 +391,9 @@ impl Model {
             "termination": summary.termination,
             "cut_short": summary.is_cut_short(),
             "kernel": self.fitted.kernel().to_string(),
-            "settings_kernel": settings.kernel,
+            "settings": settings,
+            "members": self.fitted.members().len(),
+            "target_transform": settings.target_transform,
             "likelihood": self.fitted.model.likelihood().text(),
             "model": settings.model.kind(),
             "noise": self.fitted.noise().map(|noise| noise * target_scale.sd.powi(2)),
@@ -344,6 +406,7 @@ impl Model {
             "target": self.fitted.schema.target,
             "classes": self.fitted.schema.classes.as_ref().map(|classes| classes.labels()),
             "auxiliary": settings.auxiliary_column,
+            "auxiliary_kind": beside,
         });
         border::json(&value)
     }

@@ -1,7 +1,9 @@
 //! Fits and comparisons.
 
+use cagey::Error;
 use cagey::cli::request::{self, Request};
 use cagey::data::{self, Cells, Classes, Dataset, Schema};
+use cagey::kernels::registry::Registry;
 use pyo3::prelude::*;
 
 use crate::border;
@@ -32,6 +34,15 @@ enum Given {
     Rows(Schema, Dataset),
 }
 
+/// The classes with these labels.
+fn in_order(labels: Option<Vec<String>>) -> cagey::Result<Option<Classes>> {
+    let same = |error: Error| {
+        let reason = "blanks around labels do not count, nor how a whole number is written";
+        Error::Usage(format!("labels of y: {error}, because {reason}; rename one of the two"))
+    };
+    labels.map(|labels| Classes::in_order(labels).map_err(same)).transpose()
+}
+
 /// A table of numbers.
 pub fn rows(
     x: &Bound<PyAny>,
@@ -45,7 +56,7 @@ pub fn rows(
     let y = y.map(border::column).transpose()?.unwrap_or_default();
     let made = || {
         let data = Dataset { n, ..Dataset::new(names, x)? }.with_target(target, y)?;
-        let classes = classes.map(Classes::in_order).transpose()?;
+        let classes = in_order(classes)?;
         Ok((Schema { classes, ..Schema::numeric(&data) }, data))
     };
     made().map_err(|error| raised(&error))
@@ -83,7 +94,7 @@ pub fn fit(
                 Given::Frame(frame) => {
                     // Codes stand for the classes until they get their labels.
                     let (schema, data) = request.read(&frame)?;
-                    let classes = classes.map(Classes::in_order).transpose()?.or(schema.classes);
+                    let classes = in_order(classes)?.or(schema.classes);
                     (Schema { classes, ..schema }, data)
                 }
                 Given::Rows(schema, data) => (schema, data),
@@ -131,4 +142,13 @@ pub fn options() -> Vec<(String, Option<String>, String, String, Vec<String>, Op
         (row.name.replace('-', "_"), row.value, row.heading, row.help, row.values, row.default)
     };
     Request::options().into_iter().map(row).collect()
+}
+
+/// The names of the parameters of a kernel or an input transform; none if there is no such name.
+#[pyfunction]
+pub fn kernel_parameters(name: &str) -> Vec<String> {
+    let registry = Registry::default();
+    let of_form = registry.form(name).map(|form| form.parameters(1));
+    let all = of_form.or_else(|| Some(registry.transform(name)?.parameters(1)));
+    all.unwrap_or_default().into_iter().map(|parameter| parameter.name).collect()
 }

@@ -9,6 +9,7 @@ import sys
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -196,6 +197,131 @@ def test_known_noise_of_rows():
     assert spread[0] < 0.3 * spread[1]
     with pytest.raises(ValueError, match="one number for each of the 60 rows"):
         model.fit(x[:, None], y, noise_sd=sd[:5])
+
+
+@pytest.mark.parametrize("frame", ["array", "numbers", "mixed"])
+def test_predictions_take_the_noise_of_their_rows(frame, recwarn):
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 10, 700)
+    sd = np.where(x < 5, 0.05, 0.6)
+    y = np.sin(x) + sd * rng.normal(size=700)
+    X = x[:, None] if frame == "array" else pd.DataFrame({"x": x, "s": sd})
+    if frame == "mixed":
+        X["where"] = rng.choice(["in", "out"], 700)
+    rows = lambda at: X[at] if frame == "array" else X.iloc[at]
+    train, new = np.arange(150), np.arange(150, 700)
+    given = (lambda at: {"noise_sd": sd[at]}) if frame == "array" else (lambda at: {})
+    model = GPRegressor("rbf", threads=1).fit(rows(train), y[train], noise_sd=sd[train] if frame == "array" else "s")
+    low, high = model.predict_interval(rows(new), **given(new)).T
+    assert 0.92 < np.mean((low < y[new]) & (y[new] < high)) < 0.98
+    assert model.evaluate(rows(new), y[new], **given(new))["nlpd"] < 0
+    before = model.predict_latent(rows(new))[1]
+    _, spread = model.predict(rows(new), return_std=True, **given(new))
+    assert (spread > 0.99 * sd[new]).all() and model.n_features_in_ == (2 if frame == "mixed" else 1)
+    model.update(rows(new[:50]), y[new[:50]], **given(new[:50]))
+    assert (model.predict_latent(rows(new))[1] <= before * (1 + 1e-9)).all()
+    assert not [one for one in recwarn if "noise" in str(one.message)]
+    bare = rows(new) if frame == "array" else rows(new).drop(columns="s")
+    np.testing.assert_array_equal(model.predict(bare), model.predict(rows(new), **given(new)))
+    assert not [one for one in recwarn if "noise" in str(one.message)]
+    sds, scores = lambda X: model.predict(X, return_std=True), lambda X: model.evaluate(X, y[new])
+    for ask in (model.predict_interval, scores, sds):
+        with pytest.warns(cagey.CageyWarning, match="no noise_sd, so error bars hold the learned noise alone"):
+            ask(bare)
+    with pytest.raises(ValueError, match="give noise_sd="):
+        model.update(bare, y[new])
+    with pytest.raises(ValueError, match="exposure: the model has noise_sd"):
+        model.predict(bare, exposure=sd[new])
+
+
+def test_predictions_take_the_exposure_and_trials_of_their_rows(tmp_path):
+    rng = np.random.default_rng(5)
+    x, exposure = rng.uniform(0, 6, 120), rng.uniform(10, 40, 120)
+    y = rng.poisson(exposure * np.exp(np.sin(x)))
+    model = GPRegressor("rbf", likelihood="poisson", threads=1).fit(x[:, None], y, exposure=exposure)
+    model.save(tmp_path / "model.cagey")
+    for own in (model, cagey.load(tmp_path / "model.cagey")):
+        assert own.score(x[:, None], y, exposure=exposure) > 0.8
+        assert own.evaluate(x[:, None], y, exposure=exposure)["n"] == 120
+        low, high = own.predict_interval(x[:, None], exposure=exposure).T
+        assert np.mean((low <= y) & (y <= high)) > 0.9
+    with pytest.warns(cagey.CageyWarning, match="no exposure, so predictions are for an exposure of 1"):
+        rate = model.predict(x[:, None])
+    np.testing.assert_allclose(model.predict(x[:, None], exposure=exposure), rate * exposure)
+    hits = rng.binomial(10, 1 / (1 + np.exp(-np.sin(x))))
+    shares = GPRegressor("rbf", likelihood="binomial", threads=1).fit(x[:, None], hits, trials=np.full(120, 10))
+    assert shares.score(x[:, None], hits, trials=np.full(120, 10)) > 0.2
+    with pytest.raises(ValueError, match="one number for each of the 120 rows"):
+        model.predict(x[:, None], exposure=exposure[:3])
+
+
+@pytest.mark.parametrize(
+    "labels", [["01", "1"], ["0", "1"], [True, False], ["y=1 ", "a,b"], [0, 1], ["yes", "no"], [0.0, 1.0]]
+)
+def test_labels_are_those_of_the_fit_after_loading(labels, tmp_path):
+    X = np.linspace(-3, 3, 40)[:, None]
+    y = np.array(labels)[(X[:, 0] > 0).astype(int)]
+    model = GPClassifier("rbf", threads=1).fit(X, y)
+    model.save(tmp_path / "model.cagey")
+    for own in (cagey.load(tmp_path / "model.cagey"), GPClassifier.load(tmp_path / "model.cagey")):
+        assert own.classes_.tolist() == model.classes_.tolist() and own.classes_.dtype.kind == model.classes_.dtype.kind
+        assert np.mean(own.predict(X) == y) == own.score(X, y) == 1
+    with pytest.raises(ValueError, match="GPClassifier.load"):
+        GPRegressor.load(tmp_path / "model.cagey")
+    with pytest.raises(ValueError, match="the class `1` is given twice, because blanks"):
+        GPClassifier("rbf", threads=1).fit(X, np.where(X[:, 0] > 0, "1 ", "1"))
+    table = cagey.fit(pd.DataFrame({"x": X[:, 0], "y": y}), target="y", likelihood="bernoulli", kernel="rbf", threads=1)
+    assert sorted(table.classes_.tolist()) == sorted(set(labels))
+
+
+def test_clones_of_what_was_loaded_fit_alike(rows, fitted, tmp_path):
+    X, y = rows
+    fitted.save(tmp_path / "model.cagey")
+    again = clone(cagey.load(tmp_path / "model.cagey")).set_params(threads=1).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    options = {"init": {"lengthscale": 2.0}, "bounds": {"variance": (0.5, 4.0)}, "fix": ["lengthscale"]}
+    model = GPRegressor("rbf", noise=0.01, random_state=3, n_restarts=2, threads=1, options=options).fit(X, y)
+    model.save(tmp_path / "model.cagey")
+    table = pd.DataFrame(X, columns=["x0", "x1"]).assign(y=y)
+    options = {"init": {**options["init"], "noise": 0.01}, "bounds": options["bounds"], "fix": ["lengthscale", "noise"]}
+    more = {"likelihood": "gaussian", "seed": 3, "restarts": 2, "holdout": 0.2}
+    called = cagey.fit(table, target="y", kernel="rbf", threads=1, **more, **options)
+    for own in (cagey.load(tmp_path / "model.cagey"), called):
+        own = clone(own).set_params(threads=1).fit(X, y)
+        np.testing.assert_array_equal(own.predict(X), model.predict(X))
+    # A file of the command has no parameters of an estimator, but the model's own settings.
+    bare = cagey.load(tmp_path / "model.cagey")
+    bare.model_.note = None
+    bare.save(tmp_path / "model.cagey")
+    own = clone(cagey.load(tmp_path / "model.cagey")).set_params(threads=1).fit(X, y)
+    np.testing.assert_allclose(own.predict(X), model.predict(X), rtol=1e-6)
+    fitted.save(tmp_path / "average.cagey")
+    average = cagey.load(tmp_path / "average.cagey")
+    average._set_words(None)
+    assert average.kernel == "average" and "average" not in average.kernel_
+
+
+def test_held_out_rows_are_scored(rows):
+    X, y = rows
+    model = GPRegressor("rbf", options={"holdout": 0.2}, threads=1).fit(X, y)
+    assert model.report_["scores"]["n"] == 16 and model.summary_["rows"] == 64
+
+
+def test_threads_are_a_number(rows):
+    X, y = rows
+    assert GPRegressor("rbf", threads=-1).fit(X[:9], y[:9]).summary_["rows"] == 9
+    for wrong in ("2", 0, 1.0, -2):
+        with pytest.raises(ValueError, match="threads is a whole number"):
+            GPRegressor("rbf", threads=wrong).fit(X, y)
+
+
+def test_a_logarithm_of_the_target_is_told():
+    rng = np.random.default_rng(9)
+    X = rng.uniform(0, 5, (90, 1))
+    y = np.where(rng.random(90) < 0.5, 0, np.exp(3 + rng.normal(size=90)))
+    model = GPRegressor(threads=1).fit(X, y)
+    assert model.summary_["target_transform"] == "log1p" and "log(1 + y)" in str(model.inspect())
+    assert GPRegressor("rbf", threads=1).fit(X, y).summary_["target_transform"] == "identity"
 
 
 def test_errors_speak_of_parameters(rows):
