@@ -254,7 +254,7 @@ fn texts_that_differ_in_case_and_times_of_other_zones_are_told() {
     let folder = Folder::new();
     let row = |i: usize| {
         let time = format!("2023-04-{:02}T{:02}:00:00+02:00", 1 + i / 12, i % 12);
-        format!("{},{time},{}\n", ["Drug", "drug", "none"][i % 3], position(i) + (i % 3) as f64)
+        format!("{},{time},{}\n", ["Drug", "drug", "other"][i % 3], position(i) + (i % 3) as f64)
     };
     folder.write("t.csv", format!("arm,time,y\n{}", (0..40).map(row).collect::<String>()));
     let told = folder.says(&["fit", "t.csv", "--steps", "2", "-o", "m.cagey"]);
@@ -264,9 +264,9 @@ fn texts_that_differ_in_case_and_times_of_other_zones_are_told() {
     ] {
         assert!(told.contains(words), "`{words}` is not in {told}");
     }
-    folder.write("new.csv", "arm,time,y\nNone,2023-04-02T03:00:00Z,1\nNone,2023-04-02T04:00:00Z,2\n");
+    folder.write("new.csv", "arm,time,y\nOther,2023-04-02T03:00:00Z,1\nOther,2023-04-02T04:00:00Z,2\n");
     let scored = folder.says(&["evaluate", "m.cagey", "new.csv"]);
-    assert!(scored.contains("did you mean `none`?") && scored.contains("was not tested"), "{scored}");
+    assert!(scored.contains("did you mean `other`?") && scored.contains("was not tested"), "{scored}");
     let json = folder.json(&["evaluate", "m.cagey", "new.csv", "--json"]);
     assert!(json["error_bars"]["words"][0].as_str().unwrap().contains("was not tested"), "{json}");
 }

@@ -109,7 +109,7 @@ impl Compare {
         let splits = self.folds.splits(&self.splitting, data)?;
         let rows = splits[0].train.len();
         let open = self.models.is_empty() && self.kernels.is_empty();
-        let usual = || self.model.usual((schema, data), &likelihood, rows, &self.training);
+        let usual = || self.model.usual((schema, data), &likelihood, rows, (&self.training, false));
         let model = if open { usual() } else { self.model.clone() };
         let asked = |names: &[String], usual: &Option<String>| match names {
             [] => vec![usual.clone()],

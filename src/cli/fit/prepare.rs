@@ -90,10 +90,8 @@ impl Fit {
         let likelihood = columns::likelihood(&self.model, &schema, y)?;
         let train = split.as_ref().map_or(Cow::Borrowed(&data), |split| Cow::Owned(data.subset(&split.train)));
         let rows = rows_that_count(&train, &likelihood, self.model.knows_noise());
-        let model = match self.is_saved() {
-            true => self.model.linear(&schema, &likelihood, rows).unwrap_or_else(|| self.model.clone()),
-            false => self.model.usual((&schema, &data), &likelihood, rows, &self.training),
-        };
+        let training = (&self.training, self.is_saved());
+        let model = self.model.usual((&schema, &data), &likelihood, rows, training);
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let start = self.begin(&model, &schema, &likelihood, (rows, train.n), fingerprint)?;

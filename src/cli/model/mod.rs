@@ -186,23 +186,36 @@ impl ModelOptions {
 
     /// These options, or what is the default where nothing else is asked, which is said: structural kernels for a
     /// series, the exact model in linear time along one input, an average over kernels if that takes a few seconds, and
-    /// of models if rows are many.
+    /// of models if rows are many. If something is asked of the training, or its states are saved, it is one model.
     pub fn usual(
         &self,
         (schema, data): (&Schema, &Dataset),
         likelihood: &str,
         rows: usize,
-        training: &TrainOptions,
+        (training, saved): (&TrainOptions, bool),
     ) -> Self {
-        if structure::suits(schema, data) && self.takes_structure(likelihood, rows, training) {
-            report::say("a series: its trend and season are found (--kernel chooses other functions)");
-            return self.with(Some(StateSpaceOptions::NAME.into()), Some(AUTO.into()));
+        let alone = || self.linear(schema, likelihood, rows);
+        let unless_asked = |model: Option<String>, kernel: &str, said: Option<&str>| {
+            if saved || !training.is_usual() {
+                let one = alone().unwrap_or_else(|| self.clone());
+                report::say(&format!(
+                    "one model, as something is asked of the training: --kernel \"{kernel}\" fits what is the default \
+                     without it"
+                ));
+                return one;
+            }
+            said.into_iter().for_each(report::say);
+            self.with(model, Some(kernel.into()))
+        };
+        if structure::suits(schema, data) && self.takes_structure(likelihood, rows) {
+            let said = "a series: its trend and season are found (--kernel chooses other functions)";
+            return unless_asked(Some(StateSpaceOptions::NAME.into()), AUTO, Some(said));
         }
-        if let Some(linear) = self.linear(schema, likelihood, rows) {
+        if let Some(linear) = alone() {
             return linear;
         }
-        match self.average_seconds(likelihood, (rows, schema.d()), training) {
-            Some(few) if few <= A_FEW => self.with(self.model.clone(), Some(AVERAGE.into())),
+        match self.average_seconds(likelihood, (rows, schema.d())) {
+            Some(few) if few <= A_FEW => unless_asked(self.model.clone(), AVERAGE, None),
             Some(many) => {
                 let seconds = many / rayon::current_num_threads() as f64;
                 let (time, unit) = if seconds < 100.0 { (seconds, "s") } else { (seconds / 60.0, "min") };
@@ -211,10 +224,9 @@ impl ModelOptions {
             }
             None if self.averages_models(likelihood, rows, training) => {
                 let short = training.max_time.is_some_and(|time| time < FOR_TRIALS);
-                if !likelihood.starts_with("gaussian") {
-                    report::say("many rows of classes: label-regression, and svgp where it may add to that (--model)");
-                }
-                self.with(None, Some(if short { UNTRIED_MODELS } else { OF_MODELS }.into()))
+                let classes = !likelihood.starts_with("gaussian");
+                let said = "many rows of classes: label-regression, and svgp where it may add to that (--model)";
+                unless_asked(None, if short { UNTRIED_MODELS } else { OF_MODELS }, classes.then_some(said))
             }
             None => self.clone(),
         }
@@ -235,15 +247,10 @@ impl ModelOptions {
     }
 
     /// The seconds that an average over kernels takes on one core, if it may be the default: if nothing is asked of the
-    /// kernel, its parameters and the training, and the model is exact, or Laplace's approximation of two classes.
-    fn average_seconds(
-        &self,
-        likelihood: &str,
-        (rows, columns): (usize, usize),
-        training: &TrainOptions,
-    ) -> Option<f64> {
+    /// kernel and its parameters, and the model is exact, or Laplace's approximation of two classes.
+    fn average_seconds(&self, likelihood: &str, (rows, columns): (usize, usize)) -> Option<f64> {
         // With noise known to be small, even few rows say which kernel is right, and a temperature hides it.
-        let open = self.is_open(training) && self.auxiliary_column().is_none();
+        let open = self.is_open() && self.auxiliary_column().is_none();
         let kind = self.kind(likelihood, rows).ok().filter(|_| open)?.name;
         let exact = likelihood.starts_with("gaussian") && kind == usual().kind();
         // Counts gain nothing by it.
@@ -254,7 +261,7 @@ impl ModelOptions {
     /// Whether an average of models for many rows is the default: if nothing is asked, and rows are too many for the
     /// exact model, or Laplace's approximation of classes, and few enough for the models of the average and the time.
     fn averages_models(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
-        let open = self.is_open(training) && self.is_silent();
+        let open = self.is_open() && self.is_silent();
         let usual = |name: &str| self.kind(likelihood, rows).is_ok_and(|row| row.name == name);
         open && match likelihood.split('(').next() {
             Some("gaussian") => usual(NearestOptions::NAME) && rows <= average::MANY,
@@ -269,19 +276,15 @@ impl ModelOptions {
     }
 
     /// Whether structural kernels may be the default for so many rows of a series: if nothing is asked.
-    fn takes_structure(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> bool {
-        let open = self.is_open(training) && self.is_silent() && self.auxiliary_column().is_none();
+    fn takes_structure(&self, likelihood: &str, rows: usize) -> bool {
+        let open = self.is_open() && self.is_silent() && self.auxiliary_column().is_none();
         open && likelihood.starts_with("gaussian") && rows <= structure::MOST
     }
 
-    /// Whether nothing is asked of the kernel, its parameters, the mean and the training.
-    fn is_open(&self, training: &TrainOptions) -> bool {
+    /// Whether nothing is asked of the kernel, its parameters and the device.
+    fn is_open(&self) -> bool {
         let asked = [&self.init, &self.fix, &self.prior, &self.bounds].into_iter().any(|given| !given.is_empty());
-        self.kernel.is_none()
-            && self.season.is_empty()
-            && !asked
-            && training.is_usual()
-            && self.device.choose().kind.is_cpu()
+        self.kernel.is_none() && self.season.is_empty() && !asked && self.device.choose().kind.is_cpu()
     }
 
     /// Whether nothing is asked of the kind of model and its options.
