@@ -355,7 +355,7 @@ fn copies_are_named_and_prove_nothing() {
 
 #[test]
 fn outliers_ask_an_average_for_a_robust_likelihood_which_has_learned_something() {
-    let far = |i: usize| if i % 12 == 5 { 400.0 * noise(i, 3.0) } else { 0.1 * noise(i, 2.0) };
+    let far = |i: usize| if i % 12 == 5 { 150.0 * noise(i, 3.0) } else { 0.3 * noise(i, 2.0) };
     let row = |i: usize| vec![place(i, 1.0), place(i, 2.0), (5.0 * place(i, 1.0)).sin() + place(i, 2.0) + far(i)];
     let data = table(&["a", "b"], 120, row);
     let fitted = fit(&data, Settings { kernel: AVERAGE.into(), ..Settings::default() });

@@ -179,7 +179,7 @@ impl Warp {
             Self::Log { centre, least } => {
                 centre * (1.0 + (x.max(*least) / centre).ln()) + centre / least * (x - least).min(0.0)
             }
-            Self::Ranks { from, to } => line(from, to, x, |slope| slope.min(1.0)),
+            Self::Ranks { from, to } => line(from, to, x),
         }
     }
 
@@ -192,7 +192,7 @@ impl Warp {
                 let at = self.forward(*least);
                 centre * (w.max(at) / centre - 1.0).exp() + least / centre * (w - at).min(0.0)
             }
-            Self::Ranks { from, to } => line(to, from, w, |slope| slope.max(1.0)),
+            Self::Ranks { from, to } => line(to, from, w),
         }
     }
 
@@ -221,13 +221,10 @@ impl Warp {
     }
 }
 
-/// The broken line through points, at x. Beyond them the outer lines go on, with slopes that are limited: the last
-/// ranks of a column without tails are far apart, and a row a little beyond its values must not be far from all others.
-fn line(from: &[f64], to: &[f64], x: f64, beyond: impl Fn(f64) -> f64) -> f64 {
-    let last = from.len() - 1;
-    let above = from.partition_point(|knot| *knot < x).clamp(1, last);
+/// The broken line through points, at x; beyond them, the outer lines.
+fn line(from: &[f64], to: &[f64], x: f64) -> f64 {
+    let above = from.partition_point(|knot| *knot < x).clamp(1, from.len() - 1);
     let slope = (to[above] - to[above - 1]) / (from[above] - from[above - 1]);
-    let slope = if x < from[0] || x > from[last] { beyond(slope) } else { slope };
     // From the nearer end, so that knots are met exactly.
     let near = if x >= from[above] { above } else { above - 1 };
     to[near] + slope * (x - from[near])
@@ -303,7 +300,20 @@ impl Sorted {
         at.dedup();
         // Values that differ by rounding only may have the same place.
         at.dedup_by(|b, a| points[*b][0] <= points[*a][0] || points[*b][1] <= points[*a][1]);
-        let [from, to] = [0, 1].map(|part| at.iter().map(|k| points[*k][part]).collect::<Vec<f64>>());
-        if from.len() < 2 { Warp::Identity } else { Warp::Ranks { from, to } }
+        if at.len() < 2 {
+            return Warp::Identity;
+        }
+        let kept: Vec<[f64; 2]> = at.iter().map(|k| points[*k]).collect();
+        // The last ranks of a column without tails are far apart, but a row a little beyond its values must not be far
+        // from all others: the outer lines are no steeper than the middle.
+        let (first, last) = (kept[0], kept[kept.len() - 1]);
+        let width = last[0] - first[0];
+        let beyond = |end: [f64; 2], next: [f64; 2], by: f64| {
+            [end[0] + by, end[1] + by * ((next[1] - end[1]) / (next[0] - end[0])).min(1.0)]
+        };
+        let below = beyond(first, kept[1], -width);
+        let above = beyond(last, kept[kept.len() - 2], width);
+        let all = || std::iter::once(below).chain(kept.iter().copied()).chain([above]);
+        Warp::Ranks { from: all().map(|point| point[0]).collect(), to: all().map(|point| point[1]).collect() }
     }
 }
