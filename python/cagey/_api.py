@@ -91,8 +91,10 @@ def fit(table: Any, target: str | None = None, *, threads: int | None = None, ve
     if interrupt is not None:
         raise interrupt
     classes = summary["classes"]
-    labels = None if classes is None else _tables.labels(classes, _tables.without(table, summary["target"])[1])
-    model.note = json.dumps({"words": words, "labels": labels, "columns": columns})
+    inputs, column = _tables.without(table, summary["target"])
+    labels = None if classes is None else _tables.labels(classes, column)
+    frames = not summary["numeric"] or columns != summary["inputs"] or not _tables.is_numeric(inputs)
+    model.note = json.dumps({"words": words, "labels": labels, "columns": columns, "frames": frames})
     return _adopted(model, report, threads)
 
 

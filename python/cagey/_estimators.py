@@ -206,7 +206,7 @@ class _GP(BaseEstimator):  # type: ignore[misc]
             bar.close()
         columns = _tables.names(X) if self._frames else None
         words += _tables.texts({name: options.get(name) for name in _OWN})
-        model.note = json.dumps({"words": words, "labels": labels, "columns": columns})
+        model.note = json.dumps({"words": words, "labels": labels, "columns": columns, "frames": self._frames})
         self._keep(model)
         self.__dict__.pop("report_", None)
         if report is not None:
@@ -227,6 +227,12 @@ class _GP(BaseEstimator):  # type: ignore[misc]
         self.n_iter_: int = self.summary_["iterations"]
         self.log_marginal_likelihood_value_: float = -self.summary_["loss"] * self.summary_["rows"]
         self.calibration_: dict[str, Any] | None = self.summary_["calibration"]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "model_" in state:
+            # What is known about the model may be more than the version that wrote it knew.
+            self._keep(self.model_)
 
     def _inputs(self) -> list[str]:
         """The names of the input columns, without that of the numbers beside them."""
@@ -367,17 +373,19 @@ class _GP(BaseEstimator):  # type: ignore[misc]
         inputs = own._inputs()
         names = note.get("columns") or inputs
         own.n_features_in_ = len(names)
-        own._frames = not own.summary_["numeric"] or names != inputs
+        own._frames = note.get("frames", not own.summary_["numeric"] or names != inputs)
         if names != [f"x{at}" for at in range(len(names))]:
             own.feature_names_in_ = np.array(names, dtype=object)
         return own
 
     def _set_words(self, words: list[str] | None) -> None:
-        """Set the parameters from the options of the fit, or as far as the model knows them: a clone fits alike."""
+        """Set the parameters from the options of the fit, so that a clone fits alike; of a file of the command, the kernel, the
+        model and its parameters."""
         summary = self.summary_
         if words is None:
             settings, average = summary["settings"], summary["members"] > 0
-            own = {"kernel": "average" if average else settings["kernel"]}
+            # Without a kernel, an average is the default.
+            own = {"kernel": None if average else settings["kernel"]}
             if not average:
                 own["model"], own["mean"] = summary["model"], settings["mean"]
             words = _tables.texts(own)
@@ -396,11 +404,13 @@ class _GP(BaseEstimator):  # type: ignore[misc]
         for option in list(options):
             name = _RENAMED.get(option, option)
             if name in known:
-                parameters[name] = options.pop(option)[-1]
+                value = options.pop(option)
+                parameters[name] = value[-1] if isinstance(value, list) else value
         if summary["classes"] and parameters["likelihood"] == _usual(len(summary["classes"])):
             parameters["likelihood"] = None
-        if "random_state" in parameters:
-            parameters["random_state"] = int(parameters["random_state"])
+        for name in _RENAMED.values():
+            if name in parameters:
+                parameters[name] = int(parameters[name])
         self.set_params(**parameters, options=options or None)
 
     def _loaded(self, summary: dict[str, Any], labels: list[Any] | None) -> None:
@@ -689,7 +699,7 @@ class GPClassifier(ClassifierMixin, _GP):
         if labels is None:
             # A file of the command holds texts alone. Those that whole numbers have are read as such.
             labels = summary["classes"]
-            if all(label.lstrip("-").isdecimal() and str(int(label)) == label for label in labels):
+            if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
                 labels = [int(label) for label in labels]
         self.classes_ = np.array(labels)
 

@@ -42,7 +42,7 @@ class Objective:
     """
 
     def __init__(self, estimator: GPRegressor | GPClassifier, X: ArrayLike, y: ArrayLike) -> None:
-        if str(estimator.kernel) == "average":
+        if str(estimator.kernel).partition("(")[0] in ("average", "auto"):
             raise ValueError("an average of kernels has no one objective: choose a kernel for the estimator")
         X = np.ascontiguousarray(np.asarray(X, dtype=np.float64))
         labels = None

@@ -81,7 +81,7 @@ def tell_left_out(given: Iterable[str], inputs: Sequence[str], options: Mapping[
     out = [name for name in given if name not in inputs and name not in drop]
     if out and not options.get("features"):
         listed = ", ".join(repr(name) for name in out)
-        reason = "they number or name the rows, or are texts that nearly every row has of its own"
+        reason = "they number or name the rows, are empty, or are texts that nearly every row has of its own"
         warn(f"no inputs: {listed}: {reason}; `features` keeps a column, `drop` leaves it out without this warning")
 
 
@@ -156,13 +156,25 @@ def is_numeric(table: Any) -> bool:
     return all(isinstance(cells, np.ndarray) and bool(np.isfinite(cells).all()) for _, cells in found)
 
 
+def _canonical(label: Any) -> str:
+    """A label as the command reads it: 1.0 is 1, and 01 is a text."""
+    text = str(label).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if "_" in text:
+        return text
+    padded = len(text.lstrip("+-").partition(".")[0]) > 1 and text.lstrip("+-").startswith("0")
+    return text if padded or not number.is_integer() or abs(number) >= 1e15 else str(int(number))
+
+
 def labels(texts: Iterable[str], column: Any) -> list[Any]:
     """The labels of classes as they stand in a column, from the texts that the native module reads them as."""
     known: dict[str, Any] = {}
     for value in cells(column):
         if isinstance(value, (bool, int, float, str)):
-            whole = isinstance(value, float) and value.is_integer()
-            known.setdefault(str(int(value)) if whole else str(value).strip(), value)
+            known.setdefault(_canonical(value), value)
     return [known.get(text, text) for text in texts]
 
 
@@ -171,7 +183,9 @@ def texts(options: Mapping[str, Any] | None) -> list[str]:
     words: list[str] = []
     for name, value in (options or {}).items():
         option = "--" + name.replace("_", "-")
-        if value is True:
+        if name == "calibrate" and isinstance(value, bool):
+            words.append(f"{option}={'yes' if value else 'no'}")
+        elif value is True:
             words.append(option)
         elif value is None or value is False:
             continue

@@ -43,7 +43,7 @@ impl Refine {
         let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
         let calibration = match (before.calibration, refined.calibration) {
             (Some(before), Some(_)) if before.source == Source::FewRows => "",
-            (Some(_), Some(_)) => "Intervals are calibrated anew, and may be wider: less is left uncomputed\n",
+            (Some(_), Some(_)) => "Intervals are calibrated anew, and may be wider than before\n",
             (Some(_), None) => {
                 report::warn(
                     "the calibration of intervals was made for fewer actions and is left out, because the rows that it \

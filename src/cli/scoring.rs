@@ -69,8 +69,8 @@ pub struct HeldOut {
 }
 
 /// Where no row can be tested.
-const UNKNOWN: &str = "all of these rows have texts that the model was not trained with: whether intervals hold for \
-                       texts that it knows was not tested";
+const UNKNOWN: &str = "whether intervals hold was not tested: each of these rows copies a training row or has texts \
+                       that the model was not trained with";
 
 /// What to know about held-out rows before trusting their scores.
 pub struct Judged {
@@ -94,7 +94,7 @@ impl Judged {
         let unknown = fitted.with_unknown_categories(data);
         tested.retain(|row| unknown.binary_search(row).is_err());
         let what = if copies.whole.len() == data.n { "training rows" } else { "held-out rows" };
-        let trust = match tested.is_empty() && data.n > 0 {
+        let trust = match tested.is_empty() && data.n > 0 && fitted.is_gaussian() {
             true => Trust::untested(UNKNOWN),
             false => Trust::or_warn(Trust::of(fitted, &data.subset(&tested), what)),
         };

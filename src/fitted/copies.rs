@@ -40,7 +40,11 @@ pub(super) fn copied(x: &[f64], d: usize, y: &[f64]) -> Vec<bool> {
         let anew = rows.iter().filter(|at| targets[**at] > 1).count();
         2 * distinct(y.iter()) < found.len() && 2 * anew > rows.len()
     };
-    if most <= 2 || most <= CATEGORIES && differ() || by_chance() { vec![false; y.len()] } else { copied }
+    if most <= 2 || most <= CATEGORIES && differ() || number(&copied) > 0 && by_chance() {
+        vec![false; y.len()]
+    } else {
+        copied
+    }
 }
 
 /// For each row, whether another one is in its group.

@@ -25,10 +25,13 @@ impl Fitted {
     /// As [`targets_at`](Self::targets_at).
     pub(super) fn useless(&self, rows: &Observations) -> Result<Option<Advice>> {
         let n = rows.n();
-        if n < FEW || self.summary.iterations == 0 || rows.y.iter().all(|y| *y == rows.y[0]) {
+        if n < FEW || self.summary.iterations == 0 {
             return Ok(None);
         }
         let rows = rows.gather(&(0..n).step_by(n.div_ceil(ROWS)).collect::<Vec<_>>())?;
+        if rows.y.iter().all(|y| *y == rows.y[0]) {
+            return Ok(None);
+        }
         if self.is_gaussian() {
             return Ok(no_better_than_the_mean(&rows.y, &self.posterior.mean(&rows.x)?));
         }

@@ -225,14 +225,14 @@ impl Warp {
 fn line(from: &[f64], to: &[f64], x: f64) -> f64 {
     let above = from.partition_point(|knot| *knot < x).clamp(1, from.len() - 1);
     let slope = (to[above] - to[above - 1]) / (from[above] - from[above - 1]);
-    // From the nearer end, so that knots are met exactly.
-    let near = if x >= from[above] { above } else { above - 1 };
+    // From the nearer end, so that knots are met exactly, and those far away add no rounding errors.
+    let near = if from[above] - x < x - from[above - 1] { above } else { above - 1 };
     to[near] + slope * (x - from[near])
 }
 
 /// The share of a normal distribution's values in the outer tenths, in standard deviations between them.
 const TENTHS: f64 = 0.39;
-/// Most points of the line of ranks.
+/// Most points of the line of ranks, without the two beyond the values.
 const KNOTS: usize = 129;
 /// A column has a heavy tail if its largest distance from the median is this many standard deviations, as the outer
 /// tenths give them: more than a normal distribution reaches in any table, and less than a log-normal one.

@@ -198,10 +198,8 @@ impl ModelOptions {
         let unless_asked = |model: Option<String>, kernel: &str, said: Option<&str>| {
             if saved || !training.is_usual() {
                 let one = alone().unwrap_or_else(|| self.clone());
-                report::say(&format!(
-                    "one model, as something is asked of the training: --kernel \"{kernel}\" fits what is the default \
-                     without it"
-                ));
+                let why = if saved { "its states are saved or read" } else { "something is asked of the training" };
+                report::say(&format!("one model, as {why}: --kernel \"{kernel}\" fits what else is the default"));
                 return one;
             }
             said.into_iter().for_each(report::say);

@@ -63,9 +63,10 @@ pub(super) fn when(text: &str) -> Option<When> {
     day(date, clock(time.trim())?)
 }
 
-/// Whether a time has an offset from UTC.
+/// Whether a text that is a date has an offset from UTC.
 pub(super) fn has_offset(text: &str) -> bool {
-    text.trim().parse::<Timestamp>().is_ok()
+    let time = text.trim().split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+    time.ends_with(['Z', 'z']) || time.contains(['+', '-']) && time.contains(':')
 }
 
 /// The time of a day, also with AM or PM.

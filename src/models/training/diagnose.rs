@@ -140,17 +140,23 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
 struct Spread {
     /// Its standard deviation: 1 where inputs are standardised.
     sd: f64,
-    /// Whether it has at most half as many values as rows, as categories and codes do.
+    /// Whether it has few values for its rows, as categories and codes do.
     repeats: bool,
 }
 
 fn spread(data: &Observations, column: usize) -> Spread {
     let values = || data.x[column..].iter().step_by(data.d).copied();
-    let distinct: HashSet<u64> = values().map(f64::to_bits).collect();
+    let (mut distinct, most) = (HashSet::new(), CODES.min(data.n() / 2));
+    let repeats = values().all(|x| {
+        distinct.insert(x.to_bits());
+        distinct.len() <= most
+    });
     // A constant column has a spread of 0, whatever the rounding errors of its mean.
-    Spread { sd: Moments::of(values()).sd(), repeats: 2 * distinct.len() <= data.n() }
+    Spread { sd: Moments::of(values()).sd(), repeats }
 }
 
+/// Most values of a column of codes.
+const CODES: usize = 100;
 /// Below this shape, the covariance of a rational quadratic kernel hardly decreases.
 const FLAT: f64 = 1e-3;
 /// Above this many standard deviations of the inputs, a lengthscale makes a function flat over the data.
