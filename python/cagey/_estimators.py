@@ -384,8 +384,9 @@ class _GP(BaseEstimator):  # type: ignore[misc]
         summary = self.summary_
         if words is None:
             settings, average = summary["settings"], summary["members"] > 0
-            # Without a kernel, an average is the default.
-            own = {"kernel": None if average else settings["kernel"]}
+            # An average of models of many rows, or of a series, is the default without a kernel.
+            of_kernels = "average" if summary["model"] in ("exact", "laplace") else None
+            own = {"kernel": of_kernels if average else settings["kernel"]}
             if not average:
                 own["model"], own["mean"] = summary["model"], settings["mean"]
             words = _tables.texts(own)
