@@ -8,7 +8,7 @@ mod verdicts;
 
 use std::f64::consts::TAU;
 
-use cagey::data::{Dataset, Schema, Split};
+use cagey::data::{Dataset, Schema, Split, TargetTransform};
 use cagey::fitted::average::AVERAGE;
 use cagey::fitted::{Alternative, Fitted, Registry, Settings};
 use cagey::kernels::Kernel;
@@ -107,7 +107,6 @@ fn months(n: usize) -> Dataset {
 
 #[test]
 fn a_forecast_is_told_to_be_one_and_asks_for_trend_and_season() {
-    use cagey::data::TargetTransform;
     let data = months(120);
     let split = Split::last(data.n, 0.2).unwrap();
     let (train, test) = (data.subset(&split.train), data.subset(&split.test));
@@ -192,7 +191,7 @@ fn the_logarithm_is_advised_where_it_gains_and_only_there() {
     assert!(!advised(&fit(&grows, log.settings.clone())).contains(&Remedy::PlainTarget), "the log gains");
     let even = table(&|i| 4.0 + shape(i) + 0.5 * noise(i, 1.0));
     assert!(!advised(&fit(&even, Settings::default())).contains(&Remedy::LogTarget), "the noise is even");
-    let logged = Settings { target_transform: cagey::data::TargetTransform::Log, ..Settings::default() };
+    let logged = Settings { target_transform: TargetTransform::Log, ..Settings::default() };
     let skewed = table(&|i| 2.5 + shape(i) + 0.8 * noise(i, 1.0));
     assert!(advised(&fit(&skewed, logged)).contains(&Remedy::PlainTarget), "the log loses");
 }
@@ -318,7 +317,7 @@ fn an_average_of_a_series_is_advised_a_season_with_all_that_it_needs() {
     let found = advice(&fit(&rows, Settings { kernel: "average".into(), ..Settings::default() }), &[]);
     let season = found.iter().find(|one| one.remedy == Remedy::Season).expect("a year");
     assert!(season.settings.kernel.contains("period=1,") && season.gain > 0.1, "{}", season.advice);
-    let log = season.settings.target_transform == cagey::data::TargetTransform::Log;
+    let log = season.settings.target_transform == TargetTransform::Log;
     assert_eq!(log, season.advice.settings.iter().any(|set| set.field == "Settings::target_transform"));
 }
 
@@ -364,6 +363,18 @@ fn outliers_ask_an_average_for_a_robust_likelihood_which_has_learned_something()
     assert!(robust.gain > 0.5, "{robust:?}");
     let useless = |fitted: &Fitted| fitted.summary.warnings.iter().any(|w| w.text.contains("nothing was learned"));
     assert!(!useless(&fit(&data, Settings { kernel: "rbf(ard)".into(), ..robust.settings.clone() })));
+}
+
+#[test]
+fn counts_whose_average_is_of_their_logarithm_are_advised_a_likelihood_of_counts() {
+    let rate = |i: usize| if place(i, 3.0) > 0.4 { (3.0 * place(i, 1.0) + 1.2 * noise(i, 1.0)).exp() } else { 0.0 };
+    let data = table(&["a", "b"], 160, |i| vec![place(i, 1.0), place(i, 2.0), rate(i).floor()]);
+    let fitted = fit(&data, Settings { kernel: AVERAGE.into(), ..Settings::default() });
+    assert_ne!(fitted.members()[0].fitted.settings.target_transform, TargetTransform::Identity);
+    let advised = advice(&fitted, &left_out(&fitted).findings);
+    let counts = advised.iter().find(|one| one.settings.likelihood == "negative-binomial").expect("for counts");
+    assert_eq!(counts.settings.target_transform, TargetTransform::Identity);
+    assert!(counts.advice.settings.iter().any(|set| set.field == "Settings::target_transform"), "{counts:?}");
 }
 
 #[test]

@@ -60,6 +60,11 @@ def _beside(values: Any, rows: int, name: str) -> Array:
     return numbers
 
 
+def _given(*values: Any) -> dict[str, Any]:
+    """Known noise, exposures and trials by the names of their parameters."""
+    return dict(zip(_BESIDE, values, strict=True))
+
+
 def _usual(classes: int) -> str:
     """The likelihood of as many classes."""
     return "bernoulli(logit)" if classes == 2 else f"softmax({classes})"
@@ -512,7 +517,7 @@ class GPRegressor(RegressorMixin, _GP):
             _, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=False)
         y = np.ascontiguousarray(column_or_1d(y, warn=True), dtype=np.float64)
         likelihood = {None: "gaussian", "auto": None}.get(self.likelihood, self.likelihood)
-        return self._fit(X, y, likelihood, None, {"noise_sd": noise_sd, "exposure": exposure, "trials": trials})
+        return self._fit(X, y, likelihood, None, _given(noise_sd, exposure, trials))
 
     def predict(
         self,
@@ -545,7 +550,7 @@ class GPRegressor(RegressorMixin, _GP):
         """
         if return_std and return_cov:
             raise RuntimeError("return_std and return_cov are not for the same call")
-        given = {"noise_sd": noise_sd, "exposure": exposure, "trials": trials}
+        given = _given(noise_sd, exposure, trials)
         check_is_fitted(self, "model_")
         plain = self.summary_["auxiliary_kind"] == "noise_sd" and not (return_std or return_cov)
         rows = self._rows(X, given, None if plain else "warn")
@@ -576,7 +581,7 @@ class GPRegressor(RegressorMixin, _GP):
     ) -> Array:
         """Quantiles of new targets: an array of shape (n, len(q))."""
         q = [float(p) for p in np.atleast_1d(q)]
-        rows = self._rows(X, {"noise_sd": noise_sd, "exposure": exposure, "trials": trials}, "warn")
+        rows = self._rows(X, _given(noise_sd, exposure, trials), "warn")
         return _numbers(self.model_.quantiles(rows, q), -1, len(q))
 
     def predict_interval(
@@ -619,7 +624,7 @@ class GPRegressor(RegressorMixin, _GP):
 
     def update(self, X: Any, y: Any, *, noise_sd: Any = None, exposure: Any = None, trials: Any = None) -> Self:
         """Add rows without another training: parameters and scales stay. For svgp and closed forms."""
-        rows = self._rows(X, {"noise_sd": noise_sd, "exposure": exposure, "trials": trials}, "refuse")
+        rows = self._rows(X, _given(noise_sd, exposure, trials), "refuse")
         self._keep(self.model_.update(rows, np.ascontiguousarray(column_or_1d(y), dtype=np.float64)))
         return self
 
@@ -627,7 +632,7 @@ class GPRegressor(RegressorMixin, _GP):
         self, X: Any, y: Any, *, noise_sd: Any = None, exposure: Any = None, trials: Any = None
     ) -> Report:
         """Scores of rows with known targets, as ``cagey evaluate`` gives them: text when printed, and a dict."""
-        rows = self._rows(X, {"noise_sd": noise_sd, "exposure": exposure, "trials": trials}, "neutral")
+        rows = self._rows(X, _given(noise_sd, exposure, trials), "neutral")
         text, value = self.model_.evaluate(rows, np.ascontiguousarray(column_or_1d(y), dtype=np.float64))
         return Report(text, json.loads(value))
 
