@@ -10,7 +10,7 @@ use cagey::models::label_regression::LabelRegressionOptions;
 use cagey::models::options::Kind;
 use cagey::models::posterior::{Marginals, Uncertainty};
 use cagey::params::shown;
-use cagey::{Error, Result};
+use cagey::{Error, Result, threads};
 use clap::Args;
 use rayon::prelude::*;
 
@@ -108,7 +108,7 @@ impl Quantiles<'_> {
         quantiles: impl Fn(&[D], f64) -> Vec<f64>,
     ) -> Columns {
         let column =
-            |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), predictions.par_iter().map(f).collect());
+            |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), threads::map(predictions.par_iter(), f));
         let [low, high] = self.tails();
         let ends = [("lower".to_string(), low), ("upper".to_string(), high)];
         let asked = self.levels.iter().map(|level| (format!("q{level}"), *level));
@@ -174,7 +174,7 @@ impl Predict {
                 return self.write_classes(&fitted, &data, &probabilities);
             }
             let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
-            let each = |all: &[TargetPrediction], p| all.par_iter().map(|d| d.quantile(p)).collect();
+            let each = |all: &[TargetPrediction], p| threads::map(all.par_iter(), |d| d.quantile(p));
             let mut columns = quantiles.columns(&predictions, mean, sd, each);
             for (name, p) in ["rate_lower", "rate_upper"].into_iter().zip(quantiles.tails()) {
                 columns.push((name.into(), predictions.iter().map(|d| d.response_quantile(p)).collect()));

@@ -4,8 +4,12 @@
 //! system has to wake it. On a virtual machine, the host gives an idle processor to others; if the host is busy, a step
 //! then takes half as long again. Rayon's own waits sleep after some twenty microseconds. So joins and loops here wait
 //! in their own way, and the threads that [`start`] begins look for work themselves.
+//!
+//! What waits, and what rayon is asked for, takes `dyn` functions: a copy of rayon's job for each of some three hundred
+//! closures was a fifth of the code that this crate makes a compiler translate.
 
 use std::hint::spin_loop;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -78,15 +82,21 @@ pub fn helped<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         return work();
     }
     let pool = single()?;
-    let result = pool.install(work);
+    let (mut work, mut result) = (Some(work), None);
+    install(&pool, &mut || result = work.take().map(|work| work()));
     SINGLES.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
-    result
+    result.unwrap_or_else(|| unreachable!("{RETURNED}"))
+}
+
+/// Calls `work` on a thread of `pool`.
+fn install(pool: &ThreadPool, work: &mut (dyn FnMut() + Send)) {
+    pool.install(work);
 }
 
 /// Does the pool's work for as long as the process lives.
 fn attend() {
     loop {
-        wait(|| false);
+        wait(&|| false);
         let [mut nap, longest] = NAPS;
         while rayon::yield_now() != Some(Yield::Executed) {
             thread::sleep(nap);
@@ -96,7 +106,7 @@ fn attend() {
 }
 
 /// Does other work of the pool until `done`, or until there has been none for a while.
-fn wait(done: impl Fn() -> bool) {
+fn wait(done: &dyn Fn() -> bool) {
     let mut idle = Instant::now();
     loop {
         for _ in 0..LOOKS {
@@ -126,28 +136,48 @@ impl Drop for Done<'_> {
     }
 }
 
+/// Why a result is there: a call either returned one, or its panic went on to the caller.
+const RETURNED: &str = "a call that returned left its result";
+
 /// Calls both functions, in parallel if another thread is free. Never asks a pool of one thread: that thread may be
 /// waiting for this one.
 #[doc(hidden)]
 pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    let (mut a, mut b) = (Some(a), Some(b));
+    let (mut first, mut second) = (None, None);
+    both(&mut || first = a.take().map(|a| a()), &mut || second = b.take().map(|b| b()));
+    first.zip(second).unwrap_or_else(|| unreachable!("{RETURNED}"))
+}
+
+fn both(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
     if rayon::current_num_threads() == 1 {
-        return (a(), b());
-    }
-    if rayon::current_thread_index().is_none() {
-        return rayon::join(a, b);
-    }
-    let done = AtomicBool::new(false);
-    let mut second = None;
-    let first = rayon::in_place_scope(|scope| {
-        scope.spawn(|_| {
-            let _done = Done(&done);
-            second = Some(b());
+        a();
+        b();
+    } else if rayon::current_thread_index().is_none() {
+        rayon::join(a, b);
+    } else {
+        let done = AtomicBool::new(false);
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| {
+                let _done = Done(&done);
+                b();
+            });
+            a();
+            wait(&|| done.load(Ordering::Acquire));
         });
-        let first = a();
-        wait(|| done.load(Ordering::Acquire));
-        first
-    });
-    (first, second.unwrap_or_else(|| unreachable!("a scope ends without a panic only when all that it spawned did")))
+    }
+}
+
+/// Calls `f` for every number of a range, in parallel.
+fn each(numbers: Range<usize>, f: &(dyn Fn(usize) + Sync)) {
+    match numbers.len() {
+        0 => {}
+        1 => f(numbers.start),
+        count => {
+            let middle = numbers.start + count / 2;
+            both(&mut || each(numbers.start..middle, f), &mut || each(middle..numbers.end, f));
+        }
+    }
 }
 
 /// Calls `f` for every item, in parallel.
@@ -160,16 +190,21 @@ pub fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item) + Sync
     impl<T, F: Fn(T) + Sync> ProducerCallback<T> for Parts<F> {
         type Output = ();
         fn callback<P: Producer<Item = T>>(self, producer: P) {
-            let most = self.len / producer.min_len().max(1);
-            split(producer, self.len, most.min(parts()), &self.f);
+            let count = parts().min(self.len / producer.min_len().max(1)).max(1);
+            let (mut rest, mut left) = (producer, self.len);
+            let mut pieces = Vec::with_capacity(count);
+            for parts in (2..=count).rev() {
+                let piece;
+                (piece, rest) = rest.split_at(left / parts);
+                left -= left / parts;
+                pieces.push(Mutex::new(Some(piece)));
+            }
+            pieces.push(Mutex::new(Some(rest)));
+            each(0..count, &|place| {
+                let piece = pieces[place].lock().unwrap_or_else(PoisonError::into_inner).take();
+                piece.into_iter().flat_map(Producer::into_iter).for_each(&self.f);
+            });
         }
-    }
-    fn split<P: Producer>(producer: P, len: usize, parts: usize, f: &(impl Fn(P::Item) + Sync)) {
-        if parts <= 1 || len <= 1 {
-            return producer.into_iter().for_each(f);
-        }
-        let (first, second) = producer.split_at(len / 2);
-        join(|| split(first, len / 2, parts / 2, f), || split(second, len - len / 2, parts - parts / 2, f));
     }
     let len = items.len();
     items.with_producer(Parts { len, f });
@@ -210,32 +245,45 @@ pub fn apart_by<R: Send>(
     meanwhile: impl FnOnce(),
     work: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
+    let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
+    let slot = |piece: usize| results[piece].lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meanwhile = Some(meanwhile);
+    share(workers, count, &mut || meanwhile.take().into_iter().for_each(|work| work()), &|piece| {
+        let result = work(piece);
+        let succeeded = result.is_ok();
+        *slot(piece) = Some(result);
+        succeeded
+    })?;
+    // Pieces that nobody took come after the first failure.
+    results.into_iter().map_while(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// Calls `work` for each of `0..count`, each time on one of `workers` threads, until it says that one failed.
+fn share(
+    workers: usize,
+    count: usize,
+    meanwhile: &mut dyn FnMut(),
+    work: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<()> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let workers = workers.min(count).max(1);
     let pools: Vec<ThreadPool> = (0..workers).map(|_| single()).collect::<Result<_>>()?;
-    let take = || {
-        let mut made = Vec::new();
-        loop {
-            // This look comes before a piece is taken. So all pieces before the first failure are done.
-            let over = failed.load(Ordering::Relaxed);
-            let piece = if over { count } else { next.fetch_add(1, Ordering::Relaxed) };
-            if piece >= count {
-                return made;
-            }
-            let result = work(piece);
-            failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            made.push((piece, result));
+    let all = || loop {
+        // This look comes before a piece is taken. So all pieces before the first failure are done.
+        let over = failed.load(Ordering::Relaxed);
+        let piece = if over { count } else { next.fetch_add(1, Ordering::Relaxed) };
+        if piece >= count {
+            return;
         }
+        failed.fetch_or(!work(piece), Ordering::Relaxed);
     };
-    let mut all: Vec<(usize, Result<R>)> = thread::scope(|scope| {
-        let workers: Vec<_> = pools.iter().map(|pool| scope.spawn(|| pool.install(take))).collect();
+    thread::scope(|scope| {
+        let workers: Vec<_> = pools.iter().map(|pool| scope.spawn(|| pool.install(all))).collect();
         meanwhile();
-        let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.flatten().collect()
+        workers.into_iter().for_each(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
     });
     SINGLES.lock().unwrap_or_else(PoisonError::into_inner).extend(pools);
-    all.sort_by_key(|(piece, _)| *piece);
-    all.into_iter().map(|(_, result)| result).collect()
+    Ok(())
 }
 
 /// Pools of one thread that are not in use.

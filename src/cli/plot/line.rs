@@ -12,7 +12,7 @@ use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::params::{Parameters, shown};
 use cagey::plot::{Component, Components, Curve, Figure, Frame, Points, Posterior1d, Ticks};
-use cagey::{Error, Result};
+use cagey::{Error, Result, threads};
 use rayon::prelude::*;
 
 use super::super::data::targets;
@@ -123,7 +123,7 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, grid: Grid, path: &Pat
             }
             _ => {
                 let mean = predictions.iter().map(TargetPrediction::mean).collect();
-                banded(&axis.grid, mean, |p| predictions.par_iter().map(|d| d.quantile(p)).collect())
+                banded(&axis.grid, mean, |p| threads::map(predictions.par_iter(), |d| d.quantile(p)))
             }
         }
     };
