@@ -1,7 +1,6 @@
 //! Actions that a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and others, and IterNCGP for any likelihood.
 
 use burn::tensor::Tensor;
-use faer::Mat;
 
 use super::evaluation::{Evaluation, Noisy};
 use super::newton::{Found, Linearised, NewtonGraph, Observed, Problem, Sites, climb};
@@ -13,7 +12,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::dense::registers;
+use crate::linalg::dense::decompositions::orthonormal;
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
@@ -297,10 +296,9 @@ fn whitened(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;
     let roots: Vec<f64> = sites.curvature.iter().map(|d| d.sqrt()).collect();
-    let white = Mat::from_fn(n, i, |row, column| actions[column * n + row] / roots[row]);
-    let basis = white.qr().compute_thin_Q();
-    registers::clear();
-    let values: Vec<f64> = (0..n * i).map(|e| basis[(e / i, e % i)] * roots[e / i]).collect();
+    let white: Vec<f64> = (0..n * i).map(|e| actions[e % i * n + e / i] / roots[e / i]).collect();
+    let mut values = orthonormal(&white, i);
+    values.chunks_exact_mut(i.max(1)).zip(&roots).for_each(|(row, root)| row.iter_mut().for_each(|x| *x *= root));
     scope.matrix_in(&values, n, i, scope.wide())
 }
 

@@ -5,14 +5,12 @@
 //! its minimum is at θ + H⁻¹∇ℓᵢ, where H is the Hessian of F (the infinitesimal jackknife; Giordano et al. 2019, *A
 //! Swiss army infinitesimal jackknife*). The left-out mean and log variance move along their gradients.
 
-use faer::Side;
-
 use super::ExactGp;
 use super::leverage::leverages;
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Factor;
-use crate::linalg::dense::{self, registers};
+use crate::linalg::dense::decompositions::Eigen;
 use crate::linalg::real::dot;
 use crate::models::leave_one_out::Influence;
 use crate::models::posterior::Marginals;
@@ -88,13 +86,10 @@ pub(super) fn influence(
     for (a, row) in hessian.chunks_mut(count).enumerate() {
         row.iter_mut().enumerate().for_each(|(b, value)| *value *= unit[a] * unit[b]);
     }
-    let eigen = dense::view(&hessian, count)
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| Error::NotFinite("the eigendecomposition of the curvature of the objective".into()))?;
-    registers::clear();
+    let eigen = Eigen::new(&hessian, count, "the curvature of the objective")?;
     let (mut found, mut remains) = (Influence { mean: vec![0.0; n], log_variance: vec![0.0; n], unknown: None }, 0.0);
-    for (k, curvature) in eigen.S().column_vector().iter().copied().enumerate() {
-        let direction: Vec<f64> = (0..count).map(|a| eigen.U()[(a, k)] * unit[a]).collect();
+    for (curvature, vector) in eigen.pairs() {
+        let direction: Vec<f64> = vector.iter().zip(&unit).map(|(u, unit)| u * unit).collect();
         let flat = curvature < LEAST;
         remains += 0.5 * dot(&direction, &at).powi(2) / if flat { 1.0 } else { curvature };
         if flat {

@@ -1,12 +1,9 @@
 //! Solutions with the Hessian itself, for likelihoods whose curvature differs from it.
 
-use faer::Mat;
-use faer::linalg::solvers::Solve;
-
 use super::mode::Task;
 use super::system::System;
 use crate::error::Result;
-use crate::linalg::dense::registers;
+use crate::linalg::dense::decompositions;
 use crate::linalg::real::dot;
 use crate::solvers::blocks::{add_scaled, scale_add};
 
@@ -85,9 +82,9 @@ impl<'a> Tangent<'a> {
             let h = self.hessians[(i * latents + a) * latents + b];
             f64::from(u8::from(row == column)) + h * self.task.gram.of(b)[i * n + j]
         };
-        let mut b = Mat::from_fn(b.len(), 1, |row, _| b[row]);
-        Mat::from_fn(latents * n, latents * n, entry).partial_piv_lu().solve_in_place(b.as_mut());
-        registers::clear();
-        b.col(0).iter().copied().collect()
+        let (order, mut x) = (latents * n, b.to_vec());
+        let matrix: Vec<f64> = (0..order * order).map(|e| entry(e / order, e % order)).collect();
+        decompositions::solve(&matrix, &mut x, 1);
+        x
     }
 }

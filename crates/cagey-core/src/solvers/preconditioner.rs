@@ -2,6 +2,7 @@
 
 use super::{LinearOperator, blocks};
 use crate::error::{Error, Result};
+use crate::linalg::dense::decompositions::singular;
 use crate::linalg::dense::{product, view, view_mut};
 
 /// `P = L Lᵀ + D` with a positive diagonal `D`, applied as `P⁻¹`.
@@ -43,9 +44,8 @@ impl Preconditioner {
         if !scaled.iter().all(|x| x.is_finite()) {
             return Err(failed());
         }
-        let svd = view(&scaled, rank).thin_svd().map_err(|_| failed())?;
-        let basis = svd.U().row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect();
-        Ok(Self { root, basis, squares: svd.S().column_vector().iter().map(|s| s * s).collect() })
+        let (basis, values) = singular(&scaled, rank).ok_or_else(failed)?;
+        Ok(Self { root, basis, squares: values.iter().map(|s| s * s).collect() })
     }
 
     /// `log|P|`.

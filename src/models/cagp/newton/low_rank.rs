@@ -1,13 +1,12 @@
 //! A low-rank approximation of K, from columns of K alone. It preconditions Newton steps, and it shows which directions
 //! the data say most about.
 
-use faer::Side;
-
 use super::sites::Sites;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::combine;
-use crate::linalg::dense::{product, registers, view, view_mut};
+use crate::linalg::dense::decompositions::Eigen;
+use crate::linalg::dense::{product, view, view_mut};
 use crate::models::cagp::evaluation::Evaluation;
 use crate::solvers::blocks::scale_rows;
 use crate::solvers::{NoisyCovariance, pivoted_cholesky};
@@ -120,19 +119,14 @@ impl LowRank {
                 return Ok(Vec::new());
             }
             let gram = self.gram(prior, prior, &w);
-            let eigen = view(&gram, rank)
-                .self_adjoint_eigen(Side::Lower)
-                .map_err(|_| Error::NotFinite(format!("the eigenvalues of LᵀWL [{rank}, {rank}]")))?;
-            registers::clear();
-            let told = |k: &usize| eigen.S()[*k] > TOLD;
-            let direction = |k: usize| {
+            let eigen = Eigen::new(&gram, rank, "LᵀWL")?;
+            let direction = |(_, u): (f64, &[f64])| {
                 let mut x = vec![0.0; w.len()];
-                let u: Vec<f64> = eigen.U().col(k).iter().copied().collect();
-                product::set(view_mut(&mut x, 1), view(lower, rank), view(&u, 1), 1.0);
+                product::set(view_mut(&mut x, 1), view(lower, rank), view(u, 1), 1.0);
                 x.iter_mut().zip(&w).for_each(|(x, w)| *x *= w);
                 x
             };
-            Ok((0..rank).rev().take(count).take_while(told).map(direction).collect())
+            Ok(eigen.pairs().rev().take(count).take_while(|(value, _)| *value > TOLD).map(direction).collect())
         };
         (0..self.factors.len()).map(of).collect()
     }

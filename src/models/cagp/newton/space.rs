@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use super::options::Compression;
 use super::sites::Sites;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::columns::combine;
-use crate::linalg::dense::{congruence, product, registers, view, view_mut};
+use crate::linalg::dense::decompositions::Eigen;
+use crate::linalg::dense::{congruence, product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::cagp::numbers::{Numbers, Small};
 use crate::models::cagp::products::Products;
@@ -97,13 +98,9 @@ impl Space {
         };
         let lower = factor.clone().lower();
         congruence::whiten(view(&lower, i), view_mut(&mut large, i));
-        let eigen = view(&large, i)
-            .self_adjoint_eigen(faer::Side::Lower)
-            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of actions [{i}, {i}]")))?;
-        registers::clear();
+        let eigen = Eigen::new(&large, i, "actions")?;
         // Rows in the metric of M or SᵀS. The largest eigenvalues come last.
-        let mut rows: Vec<Vec<f64>> =
-            (0..from_eigen).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
+        let mut rows: Vec<Vec<f64>> = (0..from_eigen).map(|k| eigen.vector(i - 1 - k).to_vec()).collect();
         let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();
         let (whole, size) = (mean.clone(), dot(&mean, &mean).sqrt());
         for _ in 0..2 {

@@ -9,13 +9,11 @@
 //! point itself.
 
 use burn::tensor::Tensor;
-use faer::MatRef;
-use faer::linalg::solvers::DenseSolveCore;
 
 use super::observed::{Derivatives, Likely};
 use super::sites::Sites;
 use crate::error::Result;
-use crate::linalg::dense::registers;
+use crate::linalg::dense::decompositions;
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::evaluation::{Evaluation, Noisy};
 use crate::models::cagp::products;
@@ -111,10 +109,9 @@ impl<'a> Unrolled<'a> {
     /// The inverse of a matrix that need not be symmetric.
     fn inverse(&self, matrix: &[f64]) -> Tensor<2> {
         let i = matrix.len().isqrt();
-        let inverse = MatRef::from_row_major_slice(matrix, i, i).partial_piv_lu().inverse();
-        registers::clear();
-        let values: Vec<f64> = (0..i * i).map(|e| inverse[(e / i, e % i)]).collect();
-        self.scope.matrix_in(&values, i, i, self.scope.wide())
+        let mut inverse: Vec<f64> = (0..i * i).map(|e| f64::from(u8::from(e % i == e / i))).collect();
+        decompositions::solve(matrix, &mut inverse, i);
+        self.scope.matrix_in(&inverse, i, i, self.scope.wide())
     }
 }
 

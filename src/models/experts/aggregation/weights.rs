@@ -5,12 +5,12 @@
 //! each f_i is an orthogonal projection in A's inner product. That holds for sparse grids, but not for experts on
 //! different rows.
 
-use faer::Side;
 use serde::{Deserialize, Serialize};
 
 use super::Form;
 use crate::error::{Error, Result};
-use crate::linalg::dense::{product, registers, view, view_mut};
+use crate::linalg::dense::decompositions::Eigen;
+use crate::linalg::dense::{product, view, view_mut};
 
 /// Sums over rows of products of the experts' predictions. Sums over parts of the rows add up.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,23 +93,19 @@ fn solve(mut a: Vec<f64>, b: Vec<f64>) -> Result<Weights> {
     for (i, row) in a.chunks_exact_mut(m.max(1)).enumerate() {
         row.iter_mut().zip(&scale).for_each(|(value, s)| *value *= s * scale[i]);
     }
-    let eigen = view(&a, m)
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| Error::NotFinite(format!("the eigenvalues of the weights of {m} experts")))?;
-    registers::clear();
-    let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
-    let largest = values.iter().copied().fold(0.0, f64::max);
+    let eigen = Eigen::new(&a, m, "the weights of experts")?;
+    let largest = eigen.values.iter().copied().fold(0.0, f64::max);
     let mut beta = vec![0.0; m];
     let mut rank = 0;
-    for (value, vector) in values.iter().zip(eigen.U().col_iter()) {
-        if *value > m as f64 * f64::EPSILON * largest {
+    for (value, vector) in eigen.pairs() {
+        if value > m as f64 * f64::EPSILON * largest {
             rank += 1;
             let along: f64 = vector.iter().zip(&b).zip(&scale).map(|((v, b), s)| v * b * s).sum();
-            beta.iter_mut().zip(vector.iter()).for_each(|(beta, v)| *beta += along / value * v);
+            beta.iter_mut().zip(vector).for_each(|(beta, v)| *beta += along / value * v);
         }
     }
     beta.iter_mut().zip(&scale).for_each(|(beta, s)| *beta *= s);
-    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let smallest = eigen.values.iter().copied().fold(f64::INFINITY, f64::min);
     let condition = if smallest > 0.0 { largest / smallest } else { f64::INFINITY };
     Ok(Weights { beta, condition, rank })
 }

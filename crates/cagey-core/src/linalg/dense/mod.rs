@@ -7,6 +7,7 @@
 pub mod cholesky;
 pub mod columns;
 pub mod congruence;
+pub mod decompositions;
 pub mod inverse;
 pub mod product;
 pub mod registers;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
-use faer::Side;
+use burn::tensor::{DType, Tensor, TensorData};
 
 use crate::error::{Error, Result};
-use crate::linalg::dense::{self, product, registers, transpose};
+use crate::linalg::dense::decompositions::Eigen;
+use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Vjp, apply1};
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::real::{narrowed, widened};
 use crate::linalg::shape;
 
 /// Eigenvalues, ascending, `[n]`, and orthonormal eigenvectors in the columns of `[n, n]`: `k = V diag(λ) Vᵀ`.
@@ -34,60 +34,54 @@ struct Eigh {
 
 impl HostOp<1> for Eigh {
     fn forward(self: Arc<Self>, [k]: [TensorData; 1]) -> Result<(TensorData, Vjp<1>)> {
-        let n = shape::square(&self.name, &k)?;
-        with_real!(k.dtype(), T => {
-            let k = into_vec::<T>(k)?;
-            if !k.iter().all(|x| x.is_finite()) {
-                return Err(Error::NotFinite(format!("{} [{n}, {n}]", self.name)));
-            }
-            let eigen = dense::view(&k, n)
-                .self_adjoint_eigen(Side::Lower)
-                .map_err(|_| Error::NotFinite(format!("the eigendecomposition of {} [{n}, {n}]", self.name)))?;
-            registers::clear();
-            let mut packed = Vec::with_capacity((n + 1) * n);
-            packed.extend(eigen.S().column_vector().iter().copied());
-            let signs: Vec<T> = eigen.U().col_iter().map(|v| sign(v.iter().copied())).collect();
-            for row in eigen.U().row_iter() {
-                packed.extend(row.iter().zip(&signs).map(|(&x, &s)| x * s));
-            }
-            let (output, packed) = shape::share(TensorData::new(packed, [n + 1, n]));
-            let vjp = move |grad, _needs: [bool; 1]| {
-                let ((values, vectors), grad) = (shape::numbers::<T>(&packed)?.split_at(n), into_vec::<T>(grad)?);
-                let full = adjoint(values, dense::view(vectors, n), &grad[..n], dense::view(&grad[n..], n));
-                Ok([Some(TensorData::new(full, [n, n]))])
-            };
-            Ok((output, Box::new(vjp)))
-        })
+        let (n, dtype) = (shape::square(&self.name, &k)?, k.dtype());
+        let k = widened(k)?;
+        if !k.iter().all(|x| x.is_finite()) {
+            return Err(Error::NotFinite(format!("{} [{n}, {n}]", self.name)));
+        }
+        let Eigen { values, mut vectors } = Eigen::new(&k, n, &self.name)?;
+        for vector in vectors.chunks_exact_mut(n.max(1)) {
+            let sign = sign(vector);
+            vector.iter_mut().for_each(|x| *x *= sign);
+        }
+        let entries = (0..n * n).map(|e| vectors[e % n * n + e / n]);
+        let output = narrowed(values.iter().copied().chain(entries).collect(), &[n + 1, n], dtype);
+        let epsilon = if dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        let vjp = move |grad, _needs: [bool; 1]| {
+            let grad = widened(grad)?;
+            let (value_grad, vector_grad) = grad.split_at(n);
+            Ok([Some(narrowed(adjoint(&values, &vectors, value_grad, vector_grad, epsilon), &[n, n], dtype))])
+        };
+        Ok((output, Box::new(vjp)))
     }
 }
 
 /// The sign of the entry of largest magnitude.
-fn sign<T: Real>(entries: impl Iterator<Item = T>) -> T {
-    let largest =
-        entries.fold(T::of(0.0), |m, x| if num_traits::Float::abs(x) > num_traits::Float::abs(m) { x } else { m });
-    if largest < T::of(0.0) { T::of(-1.0) } else { T::of(1.0) }
+fn sign(entries: &[f64]) -> f64 {
+    entries.iter().fold(0.0, |m: f64, x| if x.abs() > m.abs() { *x } else { m }).signum()
 }
 
-fn adjoint<T: Real>(values: &[T], v: faer::MatRef<'_, T>, value_grad: &[T], v_grad: faer::MatRef<'_, T>) -> Vec<T> {
+/// The adjoint for vectors in rows.
+fn adjoint(values: &[f64], vectors: &[f64], value_grad: &[f64], vector_grad: &[f64], epsilon: f64) -> Vec<f64> {
     let n = values.len();
-    let [mut inner, mut work] = [vec![T::of(0.0); n * n], vec![T::of(0.0); n * n]];
-    product::set(dense::view_mut(&mut work, n), v.transpose(), v_grad, T::of(1.0));
-    let largest = values.iter().fold(T::of(0.0), |m, &x| num_traits::Float::max(m, num_traits::Float::abs(x)));
-    let smallest_gap = T::of(n as f64) * <T as num_traits::Float>::epsilon() * largest;
+    let [mut inner, mut work] = [vec![0.0; n * n], vec![0.0; n * n]];
+    let v = view(vectors, n).transpose();
+    product::set(view_mut(&mut work, n), v.transpose(), view(vector_grad, n), 1.0);
+    let smallest_gap = n as f64 * epsilon * values.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
     for i in 0..n {
         for j in 0..i {
             let gap = values[j] - values[i];
-            if num_traits::Float::abs(gap) > smallest_gap {
+            if gap.abs() > smallest_gap {
                 // Fⱼᵢ = −Fᵢⱼ, so the symmetric part is one difference.
-                inner[i * n + j] = T::of(0.5) * (work[i * n + j] - work[j * n + i]) / gap;
+                inner[i * n + j] = 0.5 * (work[i * n + j] - work[j * n + i]) / gap;
             }
         }
         inner[i * n + i] = value_grad[i];
     }
-    transpose::mirror(dense::view_mut(&mut inner, n));
-    product::set(dense::view_mut(&mut work, n), v, dense::view(&inner, n), T::of(1.0));
-    inner.fill(T::of(0.0));
-    product::add_lower(dense::view_mut(&mut inner, n), dense::view(&work, n), v.transpose(), T::of(1.0));
-    transpose::mirror(dense::view_mut(&mut inner, n));
+    transpose::mirror(view_mut(&mut inner, n));
+    product::set(view_mut(&mut work, n), v, view(&inner, n), 1.0);
+    inner.fill(0.0);
+    product::add_lower(view_mut(&mut inner, n), view(&work, n), v.transpose(), 1.0);
+    transpose::mirror(view_mut(&mut inner, n));
     inner
 }
