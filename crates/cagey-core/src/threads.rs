@@ -191,18 +191,20 @@ pub fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item) + Sync
         type Output = ();
         fn callback<P: Producer<Item = T>>(self, producer: P) {
             let count = parts().min(self.len / producer.min_len().max(1)).max(1);
-            let (mut rest, mut left) = (producer, self.len);
+            // Half of the pieces are half of the items, also if items are few.
+            let end = |place: usize| place * self.len / count;
             let mut pieces = Vec::with_capacity(count);
-            for parts in (2..=count).rev() {
+            let mut rest = producer;
+            for place in 1..count {
                 let piece;
-                (piece, rest) = rest.split_at(left / parts);
-                left -= left / parts;
+                (piece, rest) = rest.split_at(end(place) - end(place - 1));
                 pieces.push(Mutex::new(Some(piece)));
             }
             pieces.push(Mutex::new(Some(rest)));
             each(0..count, &|place| {
-                let piece = pieces[place].lock().unwrap_or_else(PoisonError::into_inner).take();
-                piece.into_iter().flat_map(Producer::into_iter).for_each(&self.f);
+                if let Some(piece) = pieces[place].lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    piece.into_iter().for_each(&self.f);
+                }
             });
         }
     }
