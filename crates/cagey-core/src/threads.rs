@@ -5,7 +5,7 @@
 //! then takes half as long again. Rayon's own waits sleep after some twenty microseconds. So joins and loops here wait
 //! in their own way, and the threads that [`start`] begins look for work themselves.
 //!
-//! What waits, and what rayon is asked for, takes `dyn` functions: a copy of rayon's job for each of some three hundred
+//! What waits, and what rayon is asked for, takes `dyn` functions: a copy of rayon's job for each of some two hundred
 //! closures was a fifth of the code that this crate makes a compiler translate.
 
 use std::hint::spin_loop;
@@ -250,7 +250,7 @@ pub fn apart_by<R: Send>(
     let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
     let slot = |piece: usize| results[piece].lock().unwrap_or_else(PoisonError::into_inner);
     let mut meanwhile = Some(meanwhile);
-    share(workers, count, &mut || meanwhile.take().into_iter().for_each(|work| work()), &|piece| {
+    share(workers, count, &mut || meanwhile.take().map_or((), |work| work()), &|piece| {
         let result = work(piece);
         let succeeded = result.is_ok();
         *slot(piece) = Some(result);

@@ -1,4 +1,4 @@
-//! Decompositions in f64 that the product library provides: eigenvectors, and solutions with any square matrix.
+//! Decompositions in f64 that the product library provides: eigenvectors, LU, QR and singular values.
 //!
 //! None of these functions is generic. So their long code is translated once, not again in each crate that asks.
 
@@ -43,6 +43,7 @@ impl Eigen {
 }
 
 /// Replaces row-major `b` `[n, columns]` by `A⁻¹ b`, for row-major `a` `[n, n]` that need not be symmetric.
+/// If `a` is singular, the numbers are not finite.
 pub fn solve(a: &[f64], b: &mut [f64], columns: usize) {
     let n = a.len().isqrt();
     MatRef::from_row_major_slice(a, n, n).partial_piv_lu().solve_in_place(view_mut(b, columns));
