@@ -250,7 +250,12 @@ pub fn apart_by<R: Send>(
     let results: Vec<_> = (0..count).map(|_| Mutex::new(None)).collect();
     let slot = |piece: usize| results[piece].lock().unwrap_or_else(PoisonError::into_inner);
     let mut meanwhile = Some(meanwhile);
-    share(workers, count, &mut || meanwhile.take().map_or((), |work| work()), &|piece| {
+    let mut besides = || {
+        if let Some(work) = meanwhile.take() {
+            work();
+        }
+    };
+    share(workers, count, &mut besides, &|piece| {
         let result = work(piece);
         let succeeded = result.is_ok();
         *slot(piece) = Some(result);

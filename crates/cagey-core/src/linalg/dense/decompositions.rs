@@ -43,7 +43,7 @@ impl Eigen {
 }
 
 /// Replaces row-major `b` `[n, columns]` by `A⁻¹ b`, for row-major `a` `[n, n]` that need not be symmetric.
-/// If `a` is singular, the numbers are not finite.
+/// If `a` is singular, the numbers are huge or not finite.
 pub fn solve(a: &[f64], b: &mut [f64], columns: usize) {
     let n = a.len().isqrt();
     MatRef::from_row_major_slice(a, n, n).partial_piv_lu().solve_in_place(view_mut(b, columns));
